@@ -62,7 +62,7 @@ function(ht_test)
   target_link_libraries(${ARG_NAME} PRIVATE htensor ht_testing ht_flags ht_fmt GTest::gmock_main rapidcheck ${ARG_LINK})
   set_target_properties(${ARG_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
   if(NOT ARG_ALONE)
-    ht_unity(${ARG_NAME} 4)
+    ht_unity(${ARG_NAME} 6)
   endif()
   # A huge allocation has to come back as null, as without the sanitizer, and not end the test; properties
   # are tried with the same values every time. Files of other projects lie beside this one, where they do.

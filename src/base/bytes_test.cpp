@@ -36,9 +36,9 @@ std::vector<std::byte> little_endian_bytes(T value) {
 }
 
 template <class T>
-class BytesOf : public testing::Test {};
-using WireNumbers = testing::Types<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t,
-                                   std::uint32_t, std::int64_t, std::uint64_t, float, double>;
+class BytesOf : public ::testing::Test {};
+using WireNumbers = ::testing::Types<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t,
+                                     std::uint32_t, std::int64_t, std::uint64_t, float, double>;
 TYPED_TEST_SUITE(BytesOf, WireNumbers);
 
 TYPED_TEST(BytesOf, a_number_is_loaded_from_any_address_in_either_byte_order) {

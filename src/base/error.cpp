@@ -106,7 +106,7 @@ struct Error::Details {
   SourceLine where;
 };
 
-void Error::DeleteDetails::operator()(Details* details) const noexcept { delete details; }
+void Error::delete_details() noexcept { delete details_; }
 
 std::string_view to_string(ErrorCode code) noexcept { return facts_of(code).name; }
 
@@ -115,7 +115,7 @@ std::string_view describe(ErrorCode code) noexcept { return facts_of(code).sente
 template <class Change>
 void Error::change(Change change) noexcept {
   try {
-    if (!details_) details_.reset(new Details{});
+    if (details_ == nullptr) details_ = new Details{};
     change(*details_);
   } catch (const std::bad_alloc&) {
     // Out of memory: the Error still has its code.
@@ -133,7 +133,7 @@ Error::Error(ErrorCode code, std::string_view rule, std::string message, SourceL
 }
 
 Error::Error(const Error& other) noexcept : code_(other.code_) {
-  if (other.details_) change([&](Details& details) { details = *other.details_; });
+  if (other.details_ != nullptr) change([&](Details& details) { details = *other.details_; });
 }
 
 Error& Error::operator=(const Error& other) noexcept {
@@ -141,33 +141,42 @@ Error& Error::operator=(const Error& other) noexcept {
   return *this;
 }
 
+Error& Error::operator=(Error&& other) noexcept {
+  code_ = other.code_;
+  delete std::exchange(details_, std::exchange(other.details_, nullptr));
+  return *this;
+}
+
 std::string_view Error::rule() const noexcept {
-  return details_ && !details_->rule.empty() ? details_->rule : to_string(code_);
+  return details_ != nullptr && !details_->rule.empty() ? details_->rule : to_string(code_);
 }
 
 std::string_view Error::message() const noexcept {
-  return details_ && !details_->message.empty() ? std::string_view(details_->message) : describe(code_);
+  return details_ != nullptr && !details_->message.empty() ? std::string_view(details_->message)
+                                                           : describe(code_);
 }
 
 std::string_view Error::hint() const noexcept {
-  return details_ ? std::string_view(details_->hint) : std::string_view();
+  return details_ != nullptr ? std::string_view(details_->hint) : std::string_view();
 }
 
 std::string_view Error::path() const noexcept {
-  return details_ ? std::string_view(details_->path) : std::string_view();
+  return details_ != nullptr ? std::string_view(details_->path) : std::string_view();
 }
 
 std::string_view Error::tensor() const noexcept {
-  return details_ ? std::string_view(details_->tensor) : std::string_view();
+  return details_ != nullptr ? std::string_view(details_->tensor) : std::string_view();
 }
 
 std::optional<std::uint64_t> Error::offset() const noexcept {
-  return details_ ? details_->offset : std::nullopt;
+  return details_ != nullptr ? details_->offset : std::nullopt;
 }
 
-std::error_code Error::cause() const noexcept { return details_ ? details_->cause : std::error_code(); }
+std::error_code Error::cause() const noexcept {
+  return details_ != nullptr ? details_->cause : std::error_code();
+}
 
-SourceLine Error::where() const noexcept { return details_ ? details_->where : SourceLine(); }
+SourceLine Error::where() const noexcept { return details_ != nullptr ? details_->where : SourceLine(); }
 
 Error&& Error::with_hint(std::string_view hint) && noexcept {
   change([&](Details& details) { details.hint = hint; });

@@ -343,6 +343,10 @@ Section::Section(std::span<const Bytes> ranges) noexcept {
   if (trouble != 0) settle(slots_, true);
 }
 
+Section::~Section() {
+  if (slots_ != nullptr) static_cast<void>(end());
+}
+
 std::optional<Error> Section::end(const Error* of_body) noexcept {
   if (of_body != nullptr && of_body->cause() == std::errc::bad_address) {
     for (auto* slot = slots_; slot != nullptr; slot = slot->next) {

@@ -34,7 +34,17 @@ Result<void> gather_each(const StoredRows& rows, std::span<const Id> ids, const 
                          });
 }
 
+template <class Id>
+Result<Tensor<I64, Rank<1>>> copy_ids(std::span<const Id> ids) {
+  auto numbers = HT_TRY(Tensor<I64, Rank<1>>::zeros(Rank<1>(ids.size())));
+  std::copy(ids.begin(), ids.end(), numbers.data());
+  return numbers;
+}
+
 }  // namespace
+
+Result<Tensor<I64, Rank<1>>> tensor_of_ids(std::span<const std::int32_t> ids) { return copy_ids(ids); }
+Result<Tensor<I64, Rank<1>>> tensor_of_ids(std::span<const std::int64_t> ids) { return copy_ids(ids); }
 
 Result<void> check_ids(std::span<const std::int32_t> ids, std::int64_t rows) { return check_each(ids, rows); }
 Result<void> check_ids(std::span<const std::int64_t> ids, std::int64_t rows) { return check_each(ids, rows); }

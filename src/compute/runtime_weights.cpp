@@ -1,12 +1,17 @@
+#include <algorithm>
+#include <htensor/compute/linear.hpp>
 #include <htensor/compute/weights.hpp>
 
 #include "base/format_text.hpp"
 #include "values/convert_values.hpp"
 
 namespace ht::inline v1::detail {
+namespace {
 
-Result<void> check_runtime_weights(std::string_view name, const ElementType& type,
-                                   std::span<const std::int64_t> dims, const ElementType& target) {
+Result<void> check_runtime_weights(const ErasedWeights& weights, const ElementType& target) {
+  const auto name = weights.name;
+  const auto& type = weights.type;
+  const auto dims = weights.dims;
   if (!type.is_known()) {
     return fail(Error(ErrorCode::unsupported_encoding, "weights_have_a_known_type",
                       format_text("tensor '{}' has an unknown dtype", name))
@@ -31,6 +36,7 @@ Result<void> check_runtime_weights(std::string_view name, const ElementType& typ
   return {};
 }
 
+// The size of a row that kernels read in place; nullopt unless rows are whole bytes and aligned.
 std::optional<std::int64_t> plain_row_bytes(const ElementType& type, Bytes stored,
                                             std::int64_t columns) noexcept {
   if (!type.is_blocks()) {
@@ -40,5 +46,41 @@ std::optional<std::int64_t> plain_row_bytes(const ElementType& type, Bytes store
   }
   return static_cast<std::int64_t>(values::stored_bytes(type, columns));
 }
+
+}  // namespace
+
+Result<std::optional<RuntimeMatrix>> rows_in_place(const ErasedWeights& weights, const ElementType& wanted) {
+  HT_TRY(check_runtime_weights(weights, wanted));
+  if (!weights.is_plain) return std::nullopt;
+  // A view that is not in place fills the buffer; one byte is enough to detect that.
+  std::vector<std::byte> buffer;
+  HT_TRY(weights.view(weights.weights, 0, std::min<std::uint64_t>(weights.bytes, 1), buffer));
+  if (!buffer.empty()) return std::nullopt;
+  const Bytes stored = HT_TRY(weights.view(weights.weights, 0, weights.bytes, buffer));
+  const auto row_bytes = plain_row_bytes(weights.type, stored, weights.dims[1]);
+  if (!row_bytes) return std::nullopt;
+  return RuntimeMatrix{.type = weights.type,
+                       .first = stored.data(),
+                       .row_bytes = *row_bytes,
+                       .extents = Rank<2>(weights.dims[0], weights.dims[1]),
+                       .touched = stored};
+}
+
+Result<RuntimeMatrix> matrix_in_place(Result<std::optional<RuntimeMatrix>> rows) {
+  return *HT_TRY(std::move(rows));
+}
+
+Result<RuntimeMatrix> matrix_of_copy(const ElementType& type, const Result<Bytes>& elements,
+                                     std::span<const std::int64_t> dims, const Storage& owner) {
+  const Bytes bytes = HT_TRY(elements);
+  return RuntimeMatrix{.type = type,
+                       .first = bytes.data(),
+                       .row_bytes = bytes.empty() ? 0 : dims[1] * type.bits / 8,
+                       .extents = Rank<2>(dims[0], dims[1]),
+                       .touched = bytes,
+                       .owner = owner};
+}
+
+Result<Bytes> touched_by(const RuntimeMatrix& weights) { return weights.touched; }
 
 }  // namespace ht::inline v1::detail

@@ -1,7 +1,9 @@
 #include <htensor/convert/save.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <htensor/base/bytes.hpp>
+#include <htensor/base/fault.hpp>
 #include <htensor/dtype/packed.hpp>
 #include <htensor/dtype/relations.hpp>
 #include <map>
@@ -163,6 +165,33 @@ class Saving {
 };
 
 }  // namespace
+
+Result<TensorToSave> detail::to_save(std::string_view name, const DTypeInfo& dtype, layout::Extents extents,
+                                     const Storage& storage, const Result<Bytes>& elements) {
+  return without_bad_alloc([&]() -> Result<TensorToSave> {
+    const Bytes bytes = HT_TRY(elements);
+    TensorToSave saved{.name = std::string(name), .dtype = dtype.tag};
+    saved.dims.assign(extents.begin(), extents.end());
+    const auto* const file = std::get_if<Storage::FileBacked>(&storage.origin());
+    const auto bits = HT_TRY(layout::count_elements(extents)) % 8 * dtype.bits % 8;
+    if (bits != 0) {
+      // The bits after the last element are zero in a file; in a view they belong to other elements.
+      auto copy = HT_TRY(Storage::owned(bytes.size()));
+      const MutableBytes into = HT_TRY(copy.writable_bytes());
+      HT_TRY(guarded(bytes, [&] { std::ranges::copy(bytes, into.begin()); }));
+      into.back() &= static_cast<std::byte>((1U << bits) - 1);
+      saved.data = std::move(copy);
+    } else if (file != nullptr && !bytes.empty()) {
+      auto range = *file;
+      range.offset += static_cast<std::uint64_t>(bytes.data() - storage.bytes().data());
+      range.bytes = bytes.size();
+      saved.data = HT_TRY(Storage::file_backed(std::make_shared<const Storage>(storage), bytes, range));
+    } else {
+      saved.data = HT_TRY(Storage::kept_read_only(std::make_shared<const Storage>(storage), bytes));
+    }
+    return saved;
+  });
+}
 
 Result<Converted> save(const Path& target, std::span<const TensorToSave> tensors,
                        const SaveOptions& options) {

@@ -20,6 +20,8 @@ struct OpenClQueue::Queue {
   ~Queue() { device.library().release_queue(handle); }
 };
 
+OpenClQueue::OpenClQueue(std::shared_ptr<const Queue> queue) noexcept : queue_(std::move(queue)) {}
+
 Result<OpenClQueue> OpenClQueue::create(const detail::opencl::Target& target) {
   return without_bad_alloc([&]() -> Result<OpenClQueue> {
     auto* const device = HT_TRY(opencl::find_device(target));

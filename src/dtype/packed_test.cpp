@@ -45,14 +45,14 @@ struct Buffer {
 };
 
 template <class D>
-class Packed : public testing::Test {
+class Packed : public ::testing::Test {
  public:
   static constexpr std::size_t width = D::bits;
   static typename D::Element element(unsigned code) {
     return D::Element::from_bits(static_cast<std::uint8_t>(code));
   }
 };
-using PackedDTypes = testing::Types<I4, U4, F4, F6_E2M3, F6_E3M2>;
+using PackedDTypes = ::testing::Types<I4, U4, F4, F6_E2M3, F6_E3M2>;
 struct Names {
   template <class D>
   static std::string GetName(int) {

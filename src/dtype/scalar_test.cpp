@@ -7,6 +7,12 @@
 namespace ht::scalar_test {
 namespace {
 
+static_assert(sizeof(SmallFloat<F16>) == 2 && sizeof(SmallFloat<BF16>) == 2);
+static_assert(sizeof(SmallFloat<F8_E4M3>) == 1 && sizeof(SmallFloat<F4>) == 1);
+static_assert(sizeof(SmallInt<I4>) == 1 && sizeof(Boolean) == 1 && sizeof(C64::Element) == 8);
+static_assert(is_plain_byte_type<SmallFloat<BF16>> && is_plain_byte_type<SmallInt<I4>> &&
+              is_plain_byte_type<Boolean>);
+
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 

@@ -85,9 +85,9 @@ bool same(double a, double b) {
 }
 
 template <class D>
-class Small : public testing::Test {};
+class Small : public ::testing::Test {};
 using SmallFloats =
-    testing::Types<F4, F6_E2M3, F6_E3M2, F8_E4M3, F8_E5M2, F8_E8M0, F8_E4M3FNUZ, F8_E5M2FNUZ, F16, BF16>;
+    ::testing::Types<F4, F6_E2M3, F6_E3M2, F8_E4M3, F8_E5M2, F8_E8M0, F8_E4M3FNUZ, F8_E5M2FNUZ, F16, BF16>;
 struct Names {
   template <class D>
   static std::string GetName(int) {

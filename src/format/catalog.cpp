@@ -27,12 +27,20 @@ Entry Catalog::operator[](std::size_t index) const noexcept {
   return entry;
 }
 
+detail::IndexIterator<Catalog> Catalog::begin() const noexcept { return {*this, 0}; }
+detail::IndexIterator<Catalog> Catalog::end() const noexcept { return {*this, size()}; }
+
 std::uint64_t Catalog::memory_bytes() const noexcept {
   std::uint64_t notes = notes_.capacity() * sizeof(Note);
   for (const auto& note : notes_) notes += note.text.size();
   return names_.memory_bytes() + metadata_.memory_bytes() + dims_.capacity() * sizeof(std::int64_t) +
          patterns_.capacity() + records_.capacity() * sizeof(Record) + notes;
 }
+
+CatalogBuilder::CatalogBuilder(std::string_view format) noexcept : format_(format) {}
+
+detail::IndexIterator<Catalog> CatalogBuilder::begin() const noexcept { return catalog_.begin(); }
+detail::IndexIterator<Catalog> CatalogBuilder::end() const noexcept { return catalog_.end(); }
 
 Result<void> CatalogBuilder::reserve(std::size_t tensors, std::size_t name_bytes, std::size_t dims) {
   return without_bad_alloc([&]() -> Result<void> {

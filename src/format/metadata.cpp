@@ -124,6 +124,9 @@ Metadata::Item Metadata::operator[](std::size_t index) const noexcept {
 }
 
 // A well-formed value has at least one byte, so a value without bytes in `values_` is in `owned_`.
+detail::IndexIterator<Metadata> Metadata::begin() const noexcept { return {*this, 0}; }
+detail::IndexIterator<Metadata> Metadata::end() const noexcept { return {*this, size()}; }
+
 Bytes Metadata::owned_bytes(std::size_t index) const noexcept {
   const auto found = std::ranges::lower_bound(owned_, index, {}, &Owned::index);
   return found != owned_.end() && found->index == index ? found->bytes : Bytes();

@@ -1,12 +1,15 @@
 #include <gtest/gtest.h>
 
 #include <htensor/format/metadata.hpp>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace ht::metadata_test {
 namespace {
+
+static_assert(std::forward_iterator<MetaValue::Array::Iterator>);
 
 template <class T>
 void append(std::vector<std::byte>& out, T value) {

@@ -80,6 +80,14 @@ void detail::NameStore::trim() {
   detail::trim(ends_);
 }
 
+namespace detail {
+
+bool operator==(const NameStore& a, const NameStore& b) noexcept {
+  return a.text_ == b.text_ && a.ends_ == b.ends_;
+}
+
+}  // namespace detail
+
 std::uint64_t detail::NameStore::memory_bytes() const noexcept {
   return text_.capacity() + (ends_.capacity() + slots_.capacity()) * sizeof(std::uint64_t);
 }

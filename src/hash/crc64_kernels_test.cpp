@@ -21,7 +21,7 @@ std::vector<std::byte> noise(std::size_t count, unsigned seed = 1) {
 }
 
 // Each kernel that this processor runs; the table is the first.
-class Crc64Kernels : public testing::TestWithParam<crc64::Kernel> {
+class Crc64Kernels : public ::testing::TestWithParam<crc64::Kernel> {
  protected:
   static std::uint64_t sum(Bytes bytes, std::uint64_t before = 0) {
     return ~GetParam().function(bytes.data(), bytes.size(), ~before);
@@ -85,7 +85,7 @@ TEST_P(Crc64Kernels, is_used_while_it_is_installed) {
   EXPECT_EQ(crc64nvme(bytes_of("123456789")), 0xAE8B'1486'0A79'9888U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Here, Crc64Kernels, testing::ValuesIn(crc64::kernels_here()),
+INSTANTIATE_TEST_SUITE_P(Here, Crc64Kernels, ::testing::ValuesIn(crc64::kernels_here()),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Crc64, uses_the_fastest_supported_kernel) {

@@ -54,6 +54,12 @@ Digest::Digest(std::uint64_t crc64nvme) noexcept : algorithm_(HashAlgorithm::crc
   store_be(bytes_, crc64nvme);
 }
 
+std::uint64_t Digest::crc64nvme() const noexcept { return load_be<std::uint64_t>(bytes_); }
+
+bool operator==(const Digest& a, const Digest& b) noexcept {
+  return a.algorithm_ == b.algorithm_ && a.bytes_ == b.bytes_;
+}
+
 std::string to_hex(const Digest& digest) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string text;
@@ -83,7 +89,7 @@ struct Hasher::State {
   std::variant<Crc64, Xxh3, Sha256> hash;
 };
 
-Hasher::Hasher(std::unique_ptr<State> state) noexcept : state_(std::move(state)) {}
+Hasher::Hasher(std::shared_ptr<State> state) noexcept : state_(std::move(state)) {}
 Hasher::Hasher(Hasher&&) noexcept = default;
 Hasher& Hasher::operator=(Hasher&&) noexcept = default;
 Hasher::~Hasher() = default;
@@ -91,9 +97,9 @@ Hasher::~Hasher() = default;
 Result<Hasher> Hasher::make(HashAlgorithm algorithm) {
   return without_bad_alloc([&]() -> Result<Hasher> {
     switch (algorithm) {
-      case HashAlgorithm::crc64nvme: return Hasher(std::make_unique<State>(Crc64()));
-      case HashAlgorithm::xxh3_128: return Hasher(std::make_unique<State>(HT_TRY(Xxh3::make())));
-      case HashAlgorithm::sha256: return Hasher(std::make_unique<State>(HT_TRY(Sha256::make())));
+      case HashAlgorithm::crc64nvme: return Hasher(std::make_shared<State>(Crc64()));
+      case HashAlgorithm::xxh3_128: return Hasher(std::make_shared<State>(HT_TRY(Xxh3::make())));
+      case HashAlgorithm::sha256: return Hasher(std::make_shared<State>(HT_TRY(Sha256::make())));
     }
     return fail(Error(ErrorCode::bad_state, "hash_algorithm_is_known", "hash algorithm is unknown")
                     .with_hint("use crc64nvme, xxh3_128 or sha256"));

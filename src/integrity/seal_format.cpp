@@ -209,6 +209,10 @@ Result<void> check_seal_size(HashAlgorithm algorithm, const Catalog& catalog,
   return check_seal_size(algorithm, counts);
 }
 
+bool operator==(const Seal& a, const Seal& b) {
+  return a.algorithm == b.algorithm && a.files == b.files && a.tensors == b.tensors && a.chunks == b.chunks;
+}
+
 Result<Seal> parse_seal(Bytes bytes) {
   return without_bad_alloc([&]() -> Result<Seal> {
     Seal seal{.algorithm = HT_TRY(check_beginning(bytes)), .files = {}, .tensors = {}, .chunks = {}};

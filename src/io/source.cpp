@@ -198,4 +198,8 @@ Result<void> MemorySource::read(std::uint64_t offset, MutableBytes into) const {
   return {};
 }
 
+Result<void> Source::check_unchanged() const { return {}; }
+Result<bool> Source::cached(std::span<CacheQuery> /*parts*/) const { return false; }
+std::optional<Memory> Source::memory() const { return std::nullopt; }
+
 }  // namespace ht::inline v1::io

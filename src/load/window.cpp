@@ -168,7 +168,7 @@ class Window::Shell {
   std::jthread thread_;
 };
 
-Window::Window(std::unique_ptr<Shell> shell) noexcept : shell_(std::move(shell)) {}
+Window::Window(std::shared_ptr<Shell> shell) noexcept : shell_(std::move(shell)) {}
 Window::Window(Window&&) noexcept = default;
 Window& Window::operator=(Window&&) noexcept = default;
 Window::~Window() = default;
@@ -204,7 +204,7 @@ Result<Window> Window::open(const Model& model, const WindowOptions& options) {
     bytes.reserve(table.rows.size());
     for (const auto& row : table.rows) bytes.push_back(row.bytes);
     if (std::ranges::max(bytes) > budget) return at_model(too_small(table, bytes, budget));
-    auto shell = std::make_unique<Shell>(model, *state.mapped, state.opened.native(), std::move(table),
+    auto shell = std::make_shared<Shell>(model, *state.mapped, state.opened.native(), std::move(table),
                                          window::make_ledger(bytes, budget), budget, options);
     if (options.own_thread) shell->start();
     return Window(std::move(shell));

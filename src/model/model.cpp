@@ -72,6 +72,9 @@ Model Model::of_files(ModelFiles files, std::span<const std::filesystem::path> o
   return Model(std::move(state));
 }
 
+detail::IndexIterator<Model> Model::begin() const& noexcept { return {*this, 0}; }
+detail::IndexIterator<Model> Model::end() const& noexcept { return {*this, size()}; }
+
 const Catalog& Model::catalog() const& noexcept { return *state_->catalog; }
 
 const std::vector<std::filesystem::path>& Model::files() const& noexcept { return state_->paths; }

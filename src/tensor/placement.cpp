@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <htensor/tensor/storage.hpp>
 
 #include "base/format_text.hpp"
@@ -67,11 +68,45 @@ Result<void> check(const Claim& claim) {
                   .with_hint("copy them to aligned memory first"));
 }
 
-Error not_contiguous(layout::Extents extents, layout::Extents strides) {
-  return Error(ErrorCode::bad_state, "elements_are_contiguous",
-               format_text("view of shape {} with strides {} is not contiguous", layout::to_text(extents),
-                           layout::to_text(strides)))
-      .with_hint("call copy() first");
+namespace {
+
+struct BitPlace {
+  const std::byte* byte;
+  unsigned shift;
+};
+
+BitPlace place_of(const Elements& elements, std::int64_t offset) noexcept {
+  // Counts in groups of eight elements, which are whole bytes, so that no index overflows. Rounds down,
+  // because offsets may be negative in views with negative strides.
+  const std::int64_t index = elements.index + offset;
+  const auto bit = static_cast<unsigned>(index & 7) * static_cast<unsigned>(elements.bits);
+  return {elements.base + ((index >> 3) * elements.bits + bit / 8), bit % 8};
+}
+
+}  // namespace
+
+Bytes bytes_between(const Elements& elements, layout::Reach reach) noexcept {
+  const auto [end, shift] = place_of(elements, reach.highest + 1);
+  return {place_of(elements, reach.lowest).byte, end + (shift != 0 ? 1 : 0)};
+}
+
+Result<Bytes> touched_bytes(const Elements& elements, layout::Extents extents, layout::Extents strides) {
+  if (std::ranges::find(extents, 0) != extents.end()) return Bytes();
+  return bytes_between(elements, HT_TRY(layout::reach(extents, strides)));
+}
+
+Result<Bytes> dense_view(const Elements& elements, layout::Extents extents, layout::Extents strides) {
+  const auto bytes = HT_TRY(dense_bytes(extents, elements.bits));
+  if (bytes == 0) return Bytes();
+  const bool is_dense = elements.base != nullptr && layout::is_row_major(extents, strides);
+  const auto [first, shift] = is_dense ? place_of(elements, 0) : BitPlace{nullptr, 0};
+  if (!is_dense || shift != 0) {
+    return fail(Error(ErrorCode::bad_state, "elements_are_contiguous",
+                      format_text("view of shape {} with strides {} is not contiguous",
+                                  layout::to_text(extents), layout::to_text(strides)))
+                    .with_hint("call copy() first"));
+  }
+  return Bytes(first, static_cast<std::size_t>(bytes));
 }
 
 }  // namespace ht::inline v1::placement

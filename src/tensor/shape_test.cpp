@@ -16,6 +16,10 @@ using tests::fails;
 using tests::Ints;
 using tests::must;
 
+static_assert(std::is_empty_v<Shape<4, 8>> && std::is_empty_v<Rank<0>>);
+static_assert(sizeof(Shape<dynamic, 8>) == 8 && sizeof(Rank<8>) == 64);
+static_assert(std::is_trivially_copyable_v<Rank<3>>);
+
 TEST(Shape, does_not_store_static_extents) {
   constexpr Shape<4, 8> shape;
   static_assert(std::is_empty_v<decltype(shape)>);

@@ -25,6 +25,13 @@ Matrix counting(std::int64_t rows, std::int64_t columns) {
   return must(Matrix::of(Rank<2>(rows, columns), values));
 }
 
+static_assert(sizeof(Tensor<F32, Shape<4, 8>>) == 24 + 16);
+static_assert(sizeof(Tensor<F32, Rank<2>>) == 24 + 32);
+static_assert(std::is_nothrow_move_constructible_v<Tensor<const BF16, Rank<8>>>);
+static_assert(std::is_convertible_v<Tensor<F32, Rank<2>>, Tensor<const F32, Rank<2>>>);
+static_assert(!std::is_convertible_v<Tensor<const F32, Rank<2>>, Tensor<F32, Rank<2>>>);
+static_assert(std::is_convertible_v<Tensor<F32, Shape<4, 8>>, Tensor<F32, Rank<2>>>);
+static_assert(!std::is_convertible_v<Tensor<F32, Rank<2>>, Tensor<F32, Shape<4, 8>>>);
 static_assert(sizeof(Tensor<F32, Rank<0>>) <= 32);
 static_assert(sizeof(Tensor<I4, Shape<4>>) == 16 + 16 + 8);
 static_assert(std::is_copy_constructible_v<Matrix> && std::is_copy_assignable_v<Matrix>);

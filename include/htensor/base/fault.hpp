@@ -53,9 +53,7 @@ class Section {
   explicit Section(std::span<const Bytes> ranges) noexcept;
   Section(const Section&) = delete;
   Section& operator=(const Section&) = delete;
-  ~Section() {
-    if (slots_ != nullptr) static_cast<void>(end());
-  }
+  ~Section();
 
   /// False if out of memory: the section then covers no ranges.
   [[nodiscard]] bool has_begun() const noexcept { return has_begun_; }

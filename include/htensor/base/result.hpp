@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <new>
 #include <optional>
 #include <stdexcept>
@@ -116,9 +115,11 @@ class [[nodiscard]] Error {
 
   Error(const Error& other) noexcept;
   Error& operator=(const Error& other) noexcept;
-  Error(Error&&) noexcept = default;
-  Error& operator=(Error&&) noexcept = default;
-  ~Error() = default;
+  Error(Error&& other) noexcept : code_(other.code_), details_(std::exchange(other.details_, nullptr)) {}
+  Error& operator=(Error&& other) noexcept;
+  ~Error() {
+    if (details_ != nullptr) delete_details();
+  }
 
   [[nodiscard]] ErrorCode code() const noexcept { return code_; }
   [[nodiscard]] std::string_view rule() const noexcept;
@@ -146,16 +147,15 @@ class [[nodiscard]] Error {
 
  private:
   struct Details;
-  struct DeleteDetails {
-    void operator()(Details* details) const noexcept;
-  };
+  void delete_details() noexcept;
   /// Applies a change to the details. Does nothing if out of memory.
   template <class Change>
   void change(Change change) noexcept;
 
   ErrorCode code_;
-  // A pointer, so that the Error in a Result takes only two words.
-  std::unique_ptr<Details, DeleteDetails> details_;
+  // Owned. A pointer, so that the Error in a Result takes only two words; a plain one, because every file
+  // that includes this header would instantiate std::unique_ptr.
+  Details* details_ = nullptr;
 };
 
 /// One line: `model.ht: the data ends at byte 640, but the file has 600 bytes [truncated]`.

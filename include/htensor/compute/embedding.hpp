@@ -34,6 +34,10 @@ struct StoredRows {
 [[nodiscard]] Result<void> check_ids(std::span<const std::int32_t> ids, std::int64_t rows);
 [[nodiscard]] Result<void> check_ids(std::span<const std::int64_t> ids, std::int64_t rows);
 
+/// The ids in a tensor, for a device.
+[[nodiscard]] Result<Tensor<I64, Rank<1>>> tensor_of_ids(std::span<const std::int32_t> ids);
+[[nodiscard]] Result<Tensor<I64, Rank<1>>> tensor_of_ids(std::span<const std::int64_t> ids);
+
 /// Converts the rows to `to`, F32 or F64, and writes them one after another. The caller has checked the ids.
 [[nodiscard]] Result<void> gather_rows(const StoredRows& rows, std::span<const std::int32_t> ids,
                                        const ElementType& to, std::byte* into, const ComputeOptions& options);
@@ -93,8 +97,7 @@ template <class To, class W, class Id>
   HT_TRY(check_ids(ids, stored.extent(0)));
   const Rank<2> shape(ids.size(), stored.extent(1));
   if constexpr (HasOperation<Dev, operation::Embedding, Out, StoredOf<W>, Tensor<const I64, Rank<1>, Dev>>) {
-    const auto numbers = HT_TRY(Tensor<I64, Rank<1>>::zeros(Rank<1>(ids.size())));
-    std::copy(ids.begin(), ids.end(), numbers.data());
+    const auto numbers = HT_TRY(tensor_of_ids(ids));
     const auto there = HT_TRY(to_device<Dev>(numbers, options));
     return run_on_device<Out>(operation::Embedding{}, shape, options, stored, there);
   } else {

@@ -117,14 +117,25 @@ struct LinearProduct {
 [[nodiscard]] Result<void> check_bias_extent(layout::Extents bias, layout::Extents weights);
 
 template <class E, class S>
-[[nodiscard]] WeightRows rows_of(const BlockTensor<E, S>& weights) noexcept {
+[[nodiscard]] Result<Bytes> touched_by(const BlockTensor<E, S>& weights) noexcept {
+  return weights.bytes();
+}
+template <class D, class S, class Dev>
+[[nodiscard]] Result<Bytes> touched_by(const Tensor<D, S, Dev>& weights) {
+  return placement::touched_bytes<D>(weights.data(), weights.shape().extents(), weights.strides());
+}
+[[nodiscard]] Result<Bytes> touched_by(const RuntimeMatrix& weights);
+
+/// The rows of weights that touch these bytes.
+template <class E, class S>
+[[nodiscard]] WeightRows rows_of(const BlockTensor<E, S>& weights, Bytes touched) noexcept {
   const std::int64_t columns = weights.extent(1);
   return {.type = element_type_of<E>(),
           .first = weights.data(),
           .row_bytes = columns / E::block_elements * E::block_bytes,
           .count = weights.extent(0),
           .columns = columns,
-          .touched = weights.bytes()};
+          .touched = touched};
 }
 
 /// Whether kernels can read the rows in place.
@@ -143,27 +154,25 @@ template <class D, class S, class Dev>
 }
 
 template <class D, class S, class Dev>
-[[nodiscard]] Result<WeightRows> rows_of(const Tensor<D, S, Dev>& weights) {
+[[nodiscard]] WeightRows rows_of(const Tensor<D, S, Dev>& weights, Bytes touched) noexcept {
   using Stored = std::remove_const_t<D>;
-  const auto touched =
-      HT_TRY(placement::touched_bytes<D>(weights.data(), weights.shape().extents(), weights.strides()));
   // With fewer than two rows the stride is unused and was not validated.
   const std::int64_t stride = weights.extent(0) <= 1 || touched.empty() ? 0 : weights.strides()[0];
-  return WeightRows{.type = element_type_of<Stored>(),
-                    .first = first_byte<D>(weights.data()),
-                    .row_bytes = stride * Stored::bits / 8,
-                    .count = weights.extent(0),
-                    .columns = weights.extent(1),
-                    .touched = touched};
+  return {.type = element_type_of<Stored>(),
+          .first = first_byte<D>(weights.data()),
+          .row_bytes = stride * Stored::bits / 8,
+          .count = weights.extent(0),
+          .columns = weights.extent(1),
+          .touched = touched};
 }
 
-[[nodiscard]] inline WeightRows rows_of(const RuntimeMatrix& weights) noexcept {
+[[nodiscard]] inline WeightRows rows_of(const RuntimeMatrix& weights, Bytes touched) noexcept {
   return {.type = weights.type,
           .first = weights.first,
           .row_bytes = weights.row_bytes,
           .count = weights.extent(0),
           .columns = weights.extent(1),
-          .touched = weights.touched};
+          .touched = touched};
 }
 
 /// The number of vectors in x.
@@ -185,11 +194,10 @@ template <class D, class SX, class T, class SB, class Dev, class Out>
   }
   const auto vectors = HT_TRY(x.contiguous());
   const LinearInput<typename D::Element> input{.x = vectors.data(), .batch = batch_of(x.shape())};
-  const Result<WeightRows> rows = rows_of(weights);
-  if (!rows) return fail(rows.error());
-  LinearProduct<typename D::Element> product{.weights = *rows, .bias = nullptr, .into = result.data()};
+  const auto rows = rows_of(weights, HT_TRY(touched_by(weights)));
+  LinearProduct<typename D::Element> product{.weights = rows, .bias = nullptr, .into = result.data()};
   const std::span<const LinearProduct<typename D::Element>> products(&product, 1);
-  std::array<Bytes, 3> touched{rows->touched, Bytes(), Bytes()};
+  std::array<Bytes, 3> touched{rows.touched, Bytes(), Bytes()};
   touched[1] = HT_TRY(vectors.bytes());
   if (bias == nullptr) return guarded(touched, [&] { return run_linear(products, input, options); });
   const auto added = HT_TRY(bias->contiguous());
@@ -236,7 +244,7 @@ template <class D, class SX, RuntimeWeights W, std::size_t... I>
                                   const LinearOptions& options, std::index_sequence<I...> /*numbers*/)
     -> Result<std::array<Tensor<D, LinearShape<SX, Rank<2>>>, sizeof...(I)>> {
   using T = typename D::Element;
-  const std::array<Result<RuntimeMatrix>, sizeof...(I)> matrices{matrix_of<D>(weights[I])...};
+  const std::array matrices{matrix_of<D>(weights[I])...};
   for (const auto& matrix : matrices) {
     if (!matrix) return fail(matrix.error());
   }
@@ -248,7 +256,9 @@ template <class D, class SX, RuntimeWeights W, std::size_t... I>
   const auto vectors = HT_TRY(x.contiguous());
   const LinearInput<T> input{.x = vectors.data(), .batch = batch_of(x.shape())};
   const std::array<LinearProduct<T>, sizeof...(I)> products{
-      LinearProduct<T>{.weights = rows_of(*matrices[I]), .bias = nullptr, .into = results[I]->data()}...};
+      LinearProduct<T>{.weights = rows_of(*matrices[I], matrices[I]->touched),
+                       .bias = nullptr,
+                       .into = results[I]->data()}...};
   std::array<Bytes, sizeof...(I) + 1> touched{products[I].weights.touched...};
   touched.back() = HT_TRY(vectors.bytes());
   HT_TRY(guarded(touched, [&] { return run_linear(products, input, options); }));

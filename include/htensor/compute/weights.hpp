@@ -5,7 +5,6 @@
 // other devices a dense dtype that the device supports.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -141,15 +140,6 @@ concept RuntimeWeights = requires(const W& weights, std::int64_t row, std::vecto
 
 namespace detail {
 
-/// `shape_mismatch` unless the weights have two dimensions, `would_lose` or `unsupported_encoding` unless
-/// `wanted` holds every value of their type.
-[[nodiscard]] Result<void> check_runtime_weights(std::string_view name, const ElementType& type,
-                                                 std::span<const std::int64_t> dims,
-                                                 const ElementType& wanted);
-/// The size of a row that kernels read in place; nullopt unless rows are whole bytes and aligned.
-[[nodiscard]] std::optional<std::int64_t> plain_row_bytes(const ElementType& type, Bytes stored,
-                                                          std::int64_t columns) noexcept;
-
 /// A matrix of weights in memory, with the interface of a tensor that `linear` and `embedding` need.
 struct RuntimeMatrix {
   using ShapeType = Rank<2>;
@@ -165,39 +155,52 @@ struct RuntimeMatrix {
   [[nodiscard]] std::int64_t extent(std::size_t i) const noexcept { return extents.extents()[i]; }
 };
 
-/// Rows of `weights` that kernels of D read in place; nullopt if they have to be cast first.
+/// Calls of RuntimeWeights of any type.
+struct ErasedWeights {
+  std::string_view name;
+  ElementType type;
+  std::span<const std::int64_t> dims;
+  bool is_plain;
+  std::uint64_t bytes;
+  const void* weights;
+  Result<Bytes> (*view)(const void* weights, std::uint64_t begin, std::uint64_t count,
+                        std::vector<std::byte>& buffer);
+};
+
+/// Rows of `weights` that kernels of `wanted` read in place; nullopt if they have to be cast first.
+/// `shape_mismatch` unless the weights have two dimensions, `would_lose` or `unsupported_encoding` unless
+/// `wanted` holds every value of their type.
+[[nodiscard]] Result<std::optional<RuntimeMatrix>> rows_in_place(const ErasedWeights& weights,
+                                                                 const ElementType& wanted);
 template <class D, RuntimeWeights W>
-[[nodiscard]] Result<std::optional<RuntimeMatrix>> rows_in_place(const W& weights) {
-  HT_TRY(check_runtime_weights(weights.name(), weights.type(), weights.dims(), element_type_of<D>()));
-  if (!weights.is_plain()) return std::nullopt;
-  const auto dims = weights.dims();
-  // A view that is not in place fills the buffer; one byte is enough to detect that.
-  std::vector<std::byte> buffer;
-  HT_TRY(weights.view(0, std::min<std::uint64_t>(weights.byte_size(), 1), buffer));
-  if (!buffer.empty()) return std::nullopt;
-  const Bytes stored = HT_TRY(weights.view(0, weights.byte_size(), buffer));
-  const auto row_bytes = plain_row_bytes(weights.type(), stored, dims[1]);
-  if (!row_bytes) return std::nullopt;
-  return RuntimeMatrix{.type = weights.type(),
-                       .first = stored.data(),
-                       .row_bytes = *row_bytes,
-                       .extents = Rank<2>(dims[0], dims[1]),
-                       .touched = stored};
+[[nodiscard]] auto rows_in_place(const W& weights) {
+  const ErasedWeights erased{
+      .name = weights.name(),
+      .type = weights.type(),
+      .dims = weights.dims(),
+      .is_plain = weights.is_plain(),
+      .bytes = weights.byte_size(),
+      .weights = &weights,
+      .view = [](const void* of, std::uint64_t begin, std::uint64_t count, std::vector<std::byte>& buffer) {
+        return static_cast<const W*>(of)->view(begin, count, buffer);
+      }};
+  return rows_in_place(erased, element_type_of<D>());
 }
 
-/// The same, or the rows of a copy in D.
+/// The matrix of rows in place, which exist, or their Error.
+[[nodiscard]] Result<RuntimeMatrix> matrix_in_place(Result<std::optional<RuntimeMatrix>> rows);
+/// The matrix of a copy, whose elements `owner` keeps alive.
+[[nodiscard]] Result<RuntimeMatrix> matrix_of_copy(const ElementType& type, const Result<Bytes>& elements,
+                                                   std::span<const std::int64_t> dims, const Storage& owner);
+
+/// Rows in place, or those of a copy in D, as Result<RuntimeMatrix>.
 template <class D, RuntimeWeights W>
-[[nodiscard]] Result<RuntimeMatrix> matrix_of(const W& weights) {
-  if (auto rows = HT_TRY(rows_in_place<D>(weights))) return *std::move(rows);
-  const auto dims = weights.dims();
-  const auto copy = HT_TRY(weights.template cast<D>());
-  const Bytes bytes = HT_TRY(copy.bytes());
-  return RuntimeMatrix{.type = element_type_of<D>(),
-                       .first = bytes.data(),
-                       .row_bytes = bytes.empty() ? 0 : dims[1] * D::bits / 8,
-                       .extents = Rank<2>(dims[0], dims[1]),
-                       .touched = bytes,
-                       .owner = copy.storage()};
+[[nodiscard]] auto matrix_of(const W& weights) {
+  auto rows = rows_in_place<D>(weights);
+  if (!rows || *rows) return matrix_in_place(std::move(rows));
+  const auto copy = weights.template cast<D>();
+  if (!copy) return matrix_in_place(fail(copy.error()));
+  return matrix_of_copy(element_type_of<D>(), copy->bytes(), weights.dims(), copy->storage());
 }
 
 }  // namespace detail

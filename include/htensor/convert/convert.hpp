@@ -46,7 +46,7 @@ struct PartOrigin {
     std::array<std::byte, 16> pattern{};
     std::uint8_t pattern_bytes = 1;
 
-    [[nodiscard]] Bytes bytes() const noexcept { return Bytes(pattern).first(pattern_bytes); }
+    [[nodiscard]] Bytes bytes() const noexcept { return {pattern.data(), pattern_bytes}; }
     friend bool operator==(const Repeated&, const Repeated&) = default;
   };
 
@@ -272,8 +272,8 @@ class CheckedPlan {
  private:
   friend Result<CheckedPlan> check_plan(const ConversionPlan& plan, const Model& source,
                                         const ApplyOptions& options);
-  explicit CheckedPlan(std::unique_ptr<Application> application) noexcept;
-  std::unique_ptr<Application> application_;
+  explicit CheckedPlan(std::shared_ptr<Application> application) noexcept;
+  std::shared_ptr<Application> application_;
 };
 
 /// `would_lose` for losses that the options do not allow, `already_exists` and `not_regular_file` for the

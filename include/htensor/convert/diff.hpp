@@ -63,7 +63,7 @@ struct Differences {
     /// The keys whose values differ in type or value.
     std::vector<std::string> differ{};
 
-    [[nodiscard]] bool none() const noexcept { return only_a.empty() && only_b.empty() && differ.empty(); }
+    [[nodiscard]] bool none() const noexcept;
   };
 
   std::vector<std::string> only_a{};
@@ -71,10 +71,8 @@ struct Differences {
   std::vector<Tensor> differ{};
   Metadata metadata{};
 
-  [[nodiscard]] bool same_tensors() const noexcept {
-    return only_a.empty() && only_b.empty() && differ.empty();
-  }
-  [[nodiscard]] bool same() const noexcept { return same_tensors() && metadata.none(); }
+  [[nodiscard]] bool same_tensors() const noexcept;
+  [[nodiscard]] bool same() const noexcept;
 };
 
 /// "dtype", "shape", "contents", "note".

@@ -113,32 +113,21 @@ struct TensorToSave {
   std::string scope{};
 };
 
-/// A tensor on the host to save. The result keeps its bytes alive. `bad_state` for a strided tensor: copy it
-/// first.
+namespace detail {
+
+/// Elements in `storage`, which the result keeps alive.
+[[nodiscard]] Result<TensorToSave> to_save(std::string_view name, const DTypeInfo& dtype,
+                                           layout::Extents extents, const Storage& storage,
+                                           const Result<Bytes>& elements);
+
+}  // namespace detail
+
+/// A tensor on the host to save, as Result<TensorToSave>. The result keeps its bytes alive. `bad_state` for a
+/// strided tensor: copy it first.
 template <class D, class S>
-[[nodiscard]] Result<TensorToSave> to_save(std::string_view name, const Tensor<D, S>& tensor) {
-  return without_bad_alloc([&]() -> Result<TensorToSave> {
-    using Plain = std::remove_const_t<D>;
-    const auto kept = std::make_shared<const Tensor<const Plain, S>>(tensor);
-    const auto bytes = HT_TRY(kept->bytes());
-    const auto extents = tensor.shape().extents();
-    TensorToSave saved{.name = std::string(name), .dtype = Plain::tag};
-    saved.dims.assign(extents.begin(), extents.end());
-    // The bits after the last element are zero in a file; in a view they belong to other elements.
-    if (tensor.elements() % 8 * dtype_info<Plain>().bits % 8 != 0) {
-      const auto copy = std::make_shared<const Tensor<Plain, S>>(HT_TRY(tensor.copy()));
-      saved.data = HT_TRY(Storage::kept_read_only(copy, HT_TRY(copy->bytes())));
-    } else if (const auto* const file = std::get_if<Storage::FileBacked>(&tensor.storage().origin());
-               file != nullptr && !bytes.empty()) {
-      auto range = *file;
-      range.offset += static_cast<std::uint64_t>(bytes.data() - tensor.storage().bytes().data());
-      range.bytes = bytes.size();
-      saved.data = HT_TRY(Storage::file_backed(kept, bytes, std::move(range)));
-    } else {
-      saved.data = HT_TRY(Storage::kept_read_only(kept, bytes));
-    }
-    return saved;
-  });
+[[nodiscard]] auto to_save(std::string_view name, const Tensor<D, S>& tensor) {
+  return detail::to_save(name, dtype_info<std::remove_const_t<D>>(), tensor.shape().extents(),
+                         tensor.storage(), tensor.bytes());
 }
 
 struct SaveOptions {

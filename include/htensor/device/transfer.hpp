@@ -126,7 +126,7 @@ template <class D, class S, class Dev>
   const Bytes range = placement::bytes_between<D>(tensor.data(), {first, reach.highest});
   const auto offset =
       reinterpret_cast<std::uintptr_t>(range.data()) - placement::first_address(tensor.storage());
-  auto storage = HT_TRY(Storage::owned(range.size()));
+  auto storage = HT_TRY(placement::allocate<typename There::Device>(range.size()));
   const auto into = HT_TRY(storage.writable_bytes());
   HT_TRY(detail::copy_bytes_from<Dev>(tensor.storage(), offset, into, options));
   if (first == 0 && tensor.is_contiguous()) return There::over(std::move(storage), tensor.shape());
@@ -215,7 +215,7 @@ class OpenClQueue {
  public:
   template <class Dev>
     requires is_opencl<Dev>
-  [[nodiscard]] static Result<OpenClQueue> create() {
+  [[nodiscard]] static auto create() {
     return create(Dev::target);
   }
 
@@ -224,7 +224,7 @@ class OpenClQueue {
 
  private:
   [[nodiscard]] static Result<OpenClQueue> create(const detail::opencl::Target& target);
-  explicit OpenClQueue(std::shared_ptr<const Queue> queue) noexcept : queue_(std::move(queue)) {}
+  explicit OpenClQueue(std::shared_ptr<const Queue> queue) noexcept;
 
   std::shared_ptr<const Queue> queue_;
 };

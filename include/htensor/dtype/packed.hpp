@@ -6,7 +6,6 @@
 // elements that share a byte.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <htensor/base/bytes.hpp>
@@ -21,38 +20,13 @@ namespace ht::inline v1 {
 
 /// The product of the dimensions. nullopt if a dimension is negative or the product of the nonzero dimensions
 /// exceeds 63 bits, so that strides never overflow, even without elements.
-[[nodiscard]] constexpr std::optional<std::int64_t> element_count(
-    std::span<const std::int64_t> dims) noexcept {
-  std::int64_t product = 1;
-  bool empty = false;
-  for (const auto dim : dims) {
-    if (dim < 0) return std::nullopt;
-    empty = empty || dim == 0;
-    const auto next = checked::multiply(product, std::max<std::int64_t>(dim, 1));
-    if (!next) return std::nullopt;
-    product = *next;
-  }
-  return empty ? 0 : product;
-}
+[[nodiscard]] std::optional<std::int64_t> element_count(std::span<const std::int64_t> dims) noexcept;
 
 /// The size in bytes of packed elements of a width in bits, rounded up. nullopt on overflow.
-[[nodiscard]] constexpr std::optional<std::uint64_t> bytes_for(std::uint64_t elements, int bits) noexcept {
-  // Counts in groups of eight elements, which are whole bytes, so that no intermediate result overflows.
-  const auto width = static_cast<std::uint64_t>(bits);
-  const auto whole = checked::multiply(elements / 8, width);
-  if (!whole) return std::nullopt;
-  return checked::add(*whole, checked::bits_to_bytes(elements % 8 * width));
-}
+[[nodiscard]] std::optional<std::uint64_t> bytes_for(std::uint64_t elements, int bits) noexcept;
 
 /// The size of a dense tensor in bytes. nullopt if a dimension is negative or the size exceeds 63 bits.
-[[nodiscard]] constexpr std::optional<std::uint64_t> dense_bytes(std::span<const std::int64_t> dims,
-                                                                 int bits) noexcept {
-  const auto elements = element_count(dims);
-  if (!elements) return std::nullopt;
-  const auto bytes = bytes_for(static_cast<std::uint64_t>(*elements), bits);
-  if (!bytes || !checked::narrow<std::int64_t>(*bytes)) return std::nullopt;
-  return bytes;
-}
+[[nodiscard]] std::optional<std::uint64_t> dense_bytes(std::span<const std::int64_t> dims, int bits) noexcept;
 
 template <IsDType D>
 inline constexpr bool is_packed = D::bits % 8 != 0;
@@ -176,12 +150,9 @@ class PackedPointer {
     const auto [byte, shift] = packed_place<DType>(index_);
     return shift == 0 && base_ != nullptr ? base_ + byte : nullptr;
   }
-  /// The bytes that hold the elements from `first` to `last`, both included.
-  [[nodiscard]] constexpr std::span<Byte> bytes(std::int64_t first, std::int64_t last) const noexcept {
-    const auto begin = packed_place<DType>(index_ + first).byte;
-    const auto [end, shift] = packed_place<DType>(index_ + last + 1);
-    return {base_ + begin, base_ + end + (shift != 0 ? 1 : 0)};
-  }
+  /// The element is `index` elements after the start of the byte at `base`.
+  [[nodiscard]] constexpr Byte* base() const noexcept { return base_; }
+  [[nodiscard]] constexpr std::int64_t index() const noexcept { return index_; }
   friend constexpr bool operator==(PackedPointer, PackedPointer) noexcept = default;
 
  private:

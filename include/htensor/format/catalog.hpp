@@ -54,8 +54,8 @@ class Catalog {
   [[nodiscard]] bool empty() const noexcept { return records_.empty(); }
   /// In file order; `index` must be less than `size`.
   [[nodiscard]] Entry operator[](std::size_t index) const noexcept;
-  [[nodiscard]] detail::IndexIterator<Catalog> begin() const noexcept { return {*this, 0}; }
-  [[nodiscard]] detail::IndexIterator<Catalog> end() const noexcept { return {*this, size()}; }
+  [[nodiscard]] detail::IndexIterator<Catalog> begin() const noexcept;
+  [[nodiscard]] detail::IndexIterator<Catalog> end() const noexcept;
   /// The index of the entry with that name, in constant time.
   [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const noexcept {
     return names_.find(name);
@@ -108,7 +108,7 @@ class Catalog {
 class CatalogBuilder {
  public:
   /// `format` has to outlive the builder.
-  explicit CatalogBuilder(std::string_view format) noexcept : format_(format) {}
+  explicit CatalogBuilder(std::string_view format) noexcept;
 
   /// Reserves memory for this many tensors, bytes of names and dimensions. Do not pass unchecked numbers from
   /// a file.
@@ -129,8 +129,8 @@ class CatalogBuilder {
   /// The entries added so far, for checks over all of them.
   [[nodiscard]] std::size_t size() const noexcept { return catalog_.size(); }
   [[nodiscard]] Entry operator[](std::size_t index) const noexcept { return catalog_[index]; }
-  [[nodiscard]] detail::IndexIterator<Catalog> begin() const noexcept { return catalog_.begin(); }
-  [[nodiscard]] detail::IndexIterator<Catalog> end() const noexcept { return catalog_.end(); }
+  [[nodiscard]] detail::IndexIterator<Catalog> begin() const noexcept;
+  [[nodiscard]] detail::IndexIterator<Catalog> end() const noexcept;
 
   /// `duplicate_tensor`, `duplicate_key`.
   [[nodiscard]] Result<Catalog> build() &&;

@@ -13,7 +13,6 @@
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
 #include <htensor/format/names.hpp>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
@@ -114,8 +113,6 @@ class MetaValue::Array {
   Bytes elements_;
 };
 
-static_assert(std::forward_iterator<MetaValue::Array::Iterator>);
-
 /// A range of items in file order.
 class Metadata {
  public:
@@ -128,8 +125,8 @@ class Metadata {
   [[nodiscard]] bool empty() const noexcept { return size() == 0; }
   /// In file order; `index` must be less than `size`.
   [[nodiscard]] Item operator[](std::size_t index) const noexcept;
-  [[nodiscard]] detail::IndexIterator<Metadata> begin() const noexcept { return {*this, 0}; }
-  [[nodiscard]] detail::IndexIterator<Metadata> end() const noexcept { return {*this, size()}; }
+  [[nodiscard]] detail::IndexIterator<Metadata> begin() const noexcept;
+  [[nodiscard]] detail::IndexIterator<Metadata> end() const noexcept;
   /// The value of a key, in constant time. Requires `index`, which CatalogBuilder::build calls.
   [[nodiscard]] std::optional<MetaValue> find(std::string_view key) const noexcept;
 

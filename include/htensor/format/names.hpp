@@ -169,9 +169,7 @@ class NameStore {
   /// Bytes of memory in use.
   [[nodiscard]] std::uint64_t memory_bytes() const noexcept;
 
-  friend bool operator==(const NameStore& a, const NameStore& b) noexcept {
-    return a.text_ == b.text_ && a.ends_ == b.ends_;
-  }
+  friend bool operator==(const NameStore& a, const NameStore& b) noexcept;
 
  private:
   std::string text_;

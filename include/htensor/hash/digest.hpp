@@ -52,12 +52,12 @@ class Digest {
   explicit Digest(std::uint64_t crc64nvme) noexcept;
 
   [[nodiscard]] HashAlgorithm algorithm() const noexcept { return algorithm_; }
-  [[nodiscard]] Bytes bytes() const& noexcept { return Bytes(bytes_).first(digest_bytes(algorithm_)); }
+  [[nodiscard]] Bytes bytes() const& noexcept { return {bytes_.data(), digest_bytes(algorithm_)}; }
   [[nodiscard]] Bytes bytes() const&& = delete;
   /// The sum as a number. The algorithm must be CRC-64/NVME.
-  [[nodiscard]] std::uint64_t crc64nvme() const noexcept { return load_be<std::uint64_t>(bytes_); }
+  [[nodiscard]] std::uint64_t crc64nvme() const noexcept;
 
-  friend bool operator==(const Digest&, const Digest&) noexcept = default;
+  friend bool operator==(const Digest& a, const Digest& b) noexcept;
 
  private:
   HashAlgorithm algorithm_;
@@ -85,8 +85,8 @@ class Hasher {
 
  private:
   struct State;
-  explicit Hasher(std::unique_ptr<State> state) noexcept;
-  std::unique_ptr<State> state_;
+  explicit Hasher(std::shared_ptr<State> state) noexcept;
+  std::shared_ptr<State> state_;
 };
 
 /// The digest of `bytes`. Errors are those of `Hasher::make`.

@@ -60,7 +60,7 @@ struct Seal {
   /// The digests of all chunks, concatenated, in order of files and offsets.
   std::vector<std::byte> chunks;
 
-  friend bool operator==(const Seal&, const Seal&) = default;
+  friend bool operator==(const Seal& a, const Seal& b);
 };
 
 /// Parses a seal. `bad_seal` if it is incomplete, of another version, or inconsistent.

@@ -93,11 +93,11 @@ class Source {
   /// Fills `into` from `offset` on. `truncated` if the source ends before `into` is full, `read_failed`.
   [[nodiscard]] virtual Result<void> read(std::uint64_t offset, MutableBytes into) const = 0;
   /// `changed_underfoot` if the bytes may have changed since the source was opened.
-  [[nodiscard]] virtual Result<void> check_unchanged() const { return {}; }
+  [[nodiscard]] virtual Result<void> check_unchanged() const;
   /// Fills in how many bytes of each part are in the page cache; false if that is unknown.
-  [[nodiscard]] virtual Result<bool> cached(std::span<CacheQuery> /*parts*/) const { return false; }
+  [[nodiscard]] virtual Result<bool> cached(std::span<CacheQuery> parts) const;
   /// All bytes if the source is memory; else nullopt.
-  [[nodiscard]] virtual std::optional<Memory> memory() const { return std::nullopt; }
+  [[nodiscard]] virtual std::optional<Memory> memory() const;
 };
 
 /// The sources of a model by file index; null for a missing file.

@@ -242,8 +242,8 @@ class Window {
 
  private:
   class Shell;
-  explicit Window(std::unique_ptr<Shell> shell) noexcept;
-  std::unique_ptr<Shell> shell_;
+  explicit Window(std::shared_ptr<Shell> shell) noexcept;
+  std::shared_ptr<Shell> shell_;
 };
 
 }  // namespace ht::inline v1

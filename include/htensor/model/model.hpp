@@ -118,8 +118,8 @@ class Model {
   // A range of tensors in file order: `for (const ht::AnyTensor& t : model)`. The model has to outlive its
   // iterators; tensors may outlive the model.
   [[nodiscard]] std::size_t size() const noexcept { return catalog().size(); }
-  [[nodiscard]] detail::IndexIterator<Model> begin() const& noexcept { return {*this, 0}; }
-  [[nodiscard]] detail::IndexIterator<Model> end() const& noexcept { return {*this, size()}; }
+  [[nodiscard]] detail::IndexIterator<Model> begin() const& noexcept;
+  [[nodiscard]] detail::IndexIterator<Model> end() const& noexcept;
   [[nodiscard]] detail::IndexIterator<Model> begin() const&& = delete;
   [[nodiscard]] detail::IndexIterator<Model> end() const&& = delete;
 

@@ -280,8 +280,4 @@ consteval bool may_broadcast() {
 template <class A, class B>
 concept BroadcastableTo = IsShape<A> && IsShape<B> && detail::may_broadcast<A, B>();
 
-static_assert(std::is_empty_v<Shape<4, 8>> && std::is_empty_v<Rank<0>>);
-static_assert(sizeof(Shape<dynamic, 8>) == 8 && sizeof(Rank<8>) == 64);
-static_assert(std::is_trivially_copyable_v<Rank<3>>);
-
 }  // namespace ht::inline v1

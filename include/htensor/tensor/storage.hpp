@@ -5,7 +5,6 @@
 // destroy handles; the caller synchronizes writes to shared bytes.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstdint>
 #include <filesystem>
@@ -15,7 +14,6 @@
 #include <htensor/dtype/packed.hpp>
 #include <htensor/tensor/shape.hpp>
 #include <memory>
-#include <span>
 #include <string>
 #include <type_traits>
 #include <variant>
@@ -164,43 +162,45 @@ template <class D>
   }
 }
 
-/// The bytes of the elements `lowest` to `highest`, relative to `data`.
+/// Elements of `bits` bits each, the first of them `index` elements after `base`.
+struct Elements {
+  const std::byte* base;
+  std::int64_t index;
+  int bits;
+};
+
+template <class D>
+[[nodiscard]] Elements elements_of(ElementPointer<D> data) noexcept {
+  if constexpr (is_packed<std::remove_const_t<D>>) {
+    return {data.base(), data.index(), D::bits};
+  } else {
+    return {reinterpret_cast<const std::byte*>(data), 0, D::bits};
+  }
+}
+
+/// The bytes of the elements `lowest` to `highest`.
+[[nodiscard]] Bytes bytes_between(const Elements& elements, layout::Reach reach) noexcept;
 template <class D>
 [[nodiscard]] Bytes bytes_between(ElementPointer<D> data, layout::Reach reach) noexcept {
-  if constexpr (is_packed<std::remove_const_t<D>>) {
-    return data.bytes(reach.lowest, reach.highest);
-  } else {
-    return std::as_bytes(std::span(data + reach.lowest, data + reach.highest + 1));
-  }
+  return bytes_between(elements_of<D>(data), reach);
 }
 
 /// The byte range that contains all elements, including gaps between them.
+[[nodiscard]] Result<Bytes> touched_bytes(const Elements& elements, layout::Extents extents,
+                                          layout::Extents strides);
 template <class D>
 [[nodiscard]] Result<Bytes> touched_bytes(ElementPointer<D> data, layout::Extents extents,
                                           layout::Extents strides) {
-  if (std::ranges::find(extents, 0) != extents.end()) return Bytes();
-  return bytes_between<D>(data, HT_TRY(layout::reach(extents, strides)));
+  return touched_bytes(elements_of<D>(data), extents, strides);
 }
 
-/// The Error `bad_state` for elements that are not contiguous whole bytes.
-[[nodiscard]] Error not_contiguous(layout::Extents extents, layout::Extents strides);
-
-/// The bytes of contiguous elements. `bad_state` if they are not contiguous.
+/// The bytes of contiguous elements. `bad_state` if they are not contiguous whole bytes.
+[[nodiscard]] Result<Bytes> dense_view(const Elements& elements, layout::Extents extents,
+                                       layout::Extents strides);
 template <class D>
 [[nodiscard]] Result<Bytes> dense_view(ElementPointer<D> data, layout::Extents extents,
                                        layout::Extents strides) {
-  const std::byte* first = nullptr;
-  if constexpr (is_packed<std::remove_const_t<D>>) {
-    first = data.address();
-  } else {
-    first = reinterpret_cast<const std::byte*>(data);
-  }
-  const auto bytes = HT_TRY(dense_bytes(extents, std::remove_const_t<D>::bits));
-  if (bytes == 0) return Bytes();
-  if (first == nullptr || !layout::is_row_major(extents, strides)) {
-    return fail(not_contiguous(extents, strides));
-  }
-  return Bytes(first, static_cast<std::size_t>(bytes));
+  return dense_view(elements_of<D>(data), extents, strides);
 }
 
 }  // namespace ht::inline v1::placement

@@ -406,12 +406,4 @@ class Tensor {
   Array strides_;
 };
 
-static_assert(sizeof(Tensor<F32, Shape<4, 8>>) == 24 + 16);
-static_assert(sizeof(Tensor<F32, Rank<2>>) == 24 + 32);
-static_assert(std::is_nothrow_move_constructible_v<Tensor<const BF16, Rank<8>>>);
-static_assert(std::is_convertible_v<Tensor<F32, Rank<2>>, Tensor<const F32, Rank<2>>>);
-static_assert(!std::is_convertible_v<Tensor<const F32, Rank<2>>, Tensor<F32, Rank<2>>>);
-static_assert(std::is_convertible_v<Tensor<F32, Shape<4, 8>>, Tensor<F32, Rank<2>>>);
-static_assert(!std::is_convertible_v<Tensor<F32, Rank<2>>, Tensor<F32, Shape<4, 8>>>);
-
 }  // namespace ht::inline v1

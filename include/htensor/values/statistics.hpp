@@ -163,19 +163,19 @@ template <HasValues T, class Compute>
 
 }  // namespace detail
 
-/// Returns the statistics of all elements. `cancelled` if a stop is requested through `work`.
+/// The Result<Statistics> of all elements. `cancelled` if a stop is requested through `work`.
 template <detail::HasValues T>
-[[nodiscard]] Result<Statistics> statistics(const T& tensor, const WorkOptions& work = {}) {
+[[nodiscard]] auto statistics(const T& tensor, const WorkOptions& work = {}) {
   return detail::with_reader(tensor, [&](const detail::ReadValues& read) {
     return detail::compute_statistics(detail::stored_type<T>(), tensor.elements(), read, work);
   });
 }
 
-/// Counts the elements in each bin of `range`. If `low` equals `high`, values equal to them are in bin 0.
-/// `bad_shape` if the range has no bins, an end is not finite, or `low` exceeds `high`.
+/// The Result<Histogram> of all elements: their number in each bin of `range`. If `low` equals `high`, values
+/// equal to them are in bin 0. `bad_shape` if the range has no bins, an end is not finite, or `low` exceeds
+/// `high`.
 template <detail::HasValues T>
-[[nodiscard]] Result<Histogram> histogram(const T& tensor, const Histogram::Range& range,
-                                          const WorkOptions& work = {}) {
+[[nodiscard]] auto histogram(const T& tensor, const Histogram::Range& range, const WorkOptions& work = {}) {
   return detail::with_reader(tensor, [&](const detail::ReadValues& read) {
     return detail::count_values(detail::stored_type<T>(), tensor.elements(), read, range, work);
   });

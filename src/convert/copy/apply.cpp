@@ -382,7 +382,7 @@ Result<void> check_sources(const ConversionPlan& plan, io::MappedFiles files) {
 
 }  // namespace
 
-CheckedPlan::CheckedPlan(std::unique_ptr<Application> application) noexcept
+CheckedPlan::CheckedPlan(std::shared_ptr<Application> application) noexcept
     : application_(std::move(application)) {}
 CheckedPlan::CheckedPlan(CheckedPlan&&) noexcept = default;
 CheckedPlan& CheckedPlan::operator=(CheckedPlan&&) noexcept = default;
@@ -403,7 +403,7 @@ Result<CheckedPlan> check_plan(const ConversionPlan& plan, const Model& source, 
     HT_TRY(ModelAccess::check_all_exist(source));
     auto files = ModelAccess::state(source).mapped->files();
     HT_TRY(check_sources(plan, files));
-    CheckedPlan checked(std::make_unique<Application>(plan, Contents{.sources = std::move(files)}, options,
+    CheckedPlan checked(std::make_shared<Application>(plan, Contents{.sources = std::move(files)}, options,
                                                       ModelAccess::open_options(source)));
     HT_TRY(checked.application_->check());
     return checked;

@@ -425,6 +425,14 @@ Result<void> check(const DiffOptions& options) {
 
 }  // namespace
 
+bool Differences::Metadata::none() const noexcept {
+  return only_a.empty() && only_b.empty() && differ.empty();
+}
+
+bool Differences::same_tensors() const noexcept { return only_a.empty() && only_b.empty() && differ.empty(); }
+
+bool Differences::same() const noexcept { return same_tensors() && metadata.none(); }
+
 std::string_view to_string(Differences::Kind kind) noexcept {
   switch (kind) {
     case Differences::Kind::dtype: return "dtype";
