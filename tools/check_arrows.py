@@ -22,7 +22,7 @@ SYSTEM = re.compile(r"^(sys/(?!auxv\.h)|linux/|unistd\.h|fcntl\.h|liburing\.h|po
 TESTS = ("_test.cpp", "_test.hpp", "_fuzz.cpp")
 ALLOWED_OUTSIDE = {"tl/expected.hpp"}
 # Text functions that the program shares with the library and that users do not need.
-PROGRAM_TEXT = {"base/nearest.hpp", "base/utf8.hpp"}
+PROGRAM_TEXT = {"base/nearest_name.hpp", "base/utf8.hpp"}
 # For what other languages include.
 C_STANDARD = {"stddef.h", "stdint.h"}
 

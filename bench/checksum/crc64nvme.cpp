@@ -2,7 +2,7 @@
 #include <htensor/hash/digest.hpp>
 
 #include "bench/checksum/sums.hpp"
-#include "src/hash/crc64_kernels.hpp"
+#include "src/hash/crc64nvme_kernels.hpp"
 
 namespace ht::bench {
 namespace {

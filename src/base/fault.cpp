@@ -347,8 +347,8 @@ Section::~Section() {
   if (slots_ != nullptr) static_cast<void>(end());
 }
 
-std::optional<Error> Section::end(const Error* of_body) noexcept {
-  if (of_body != nullptr && of_body->cause() == std::errc::bad_address) {
+std::optional<Error> Section::end(const Error* body_error) noexcept {
+  if (body_error != nullptr && body_error->cause() == std::errc::bad_address) {
     for (auto* slot = slots_; slot != nullptr; slot = slot->next) {
       // Unregistered pages are not touched: a fault there would terminate the process.
       if (is_registered(*slot)) touch(bytes_of(*slot));

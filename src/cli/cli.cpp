@@ -1,5 +1,5 @@
 #include "cli/cli.hpp"
-#include "base/nearest.hpp"
+#include "base/nearest_name.hpp"
 #include "cli/options.hpp"
 #include "cli/print/output.hpp"
 #include "cli/print/text.hpp"

@@ -1,5 +1,5 @@
 #include "cli/options.hpp"
-#include "base/nearest.hpp"
+#include "base/nearest_name.hpp"
 #include "cli/print/text.hpp"
 
 #include <fmt/format.h>

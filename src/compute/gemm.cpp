@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "base/jobs.hpp"
+#include "base/workers.hpp"
 #include "compute/gemm_blas.hpp"
 #include "compute/gemm_kernel.hpp"
 

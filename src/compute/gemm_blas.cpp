@@ -2,7 +2,7 @@
 
 #include <dlfcn.h>
 
-#include "base/jobs.hpp"
+#include "base/workers.hpp"
 
 namespace ht::inline v1::compute {
 namespace {

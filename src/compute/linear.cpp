@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/format_text.hpp"
-#include "base/jobs.hpp"
+#include "base/workers.hpp"
 #include "compute/dot_rows.hpp"
 #include "compute/gemm.hpp"
 #include "values/convert_kernels.hpp"

@@ -7,7 +7,7 @@
 #include <htensor/compute/weights.hpp>
 #include <vector>
 
-#include "base/jobs.hpp"
+#include "base/workers.hpp"
 
 namespace ht::inline v1::nn {
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/format_text.hpp"
-#include "base/jobs.hpp"
+#include "base/workers.hpp"
 #include "device/opencl_listing.hpp"
 
 namespace ht::inline v1::opencl {

@@ -5,7 +5,7 @@
 #include <htensor/hash/digest.hpp>
 
 #include "base/format_text.hpp"
-#include "base/jobs.hpp"
+#include "base/workers.hpp"
 #include "io/strategy/automatic.hpp"
 #include "io/strategy/staged.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "base/format_text.hpp"
 #include "base/utf8.hpp"
-#include "integrity/compare.hpp"
+#include "integrity/compare_chunks.hpp"
 #include "integrity/found_seal.hpp"
 #include "integrity/hash_ranges.hpp"
 #include "integrity/model_seal.hpp"

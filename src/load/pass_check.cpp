@@ -1,7 +1,7 @@
 #include "load/pass_check.hpp"
 #include "base/format_text.hpp"
 #include "base/utf8.hpp"
-#include "integrity/compare.hpp"
+#include "integrity/compare_chunks.hpp"
 #include "integrity/found_seal.hpp"
 #include "integrity/hash_ranges.hpp"
 

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "base/format_text.hpp"
-#include "base/nearest.hpp"
+#include "base/nearest_name.hpp"
 #include "base/utf8.hpp"
 #include "io/file_source.hpp"
 #include "model/files/model_files.hpp"

@@ -8,7 +8,7 @@
 #include <limits>
 #include <utility>
 
-#include "base/jobs.hpp"
+#include "base/workers.hpp"
 #include "values/convert_kernels.hpp"
 #include "values/decode_blocks.hpp"
 #include "values/encode_blocks.hpp"

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "base/format_text.hpp"
-#include "base/jobs.hpp"
+#include "base/workers.hpp"
 #include "values/convert_kernels.hpp"
 #include "values/convert_values.hpp"
 #include "values/q4_k_statistics.hpp"

@@ -1,16 +1,16 @@
 // Mapped pages that cannot be read become an Error instead of ending the process.
 //
 // A mapped file is read when its pages are accessed. If the file was truncated, or its disk or network has
-// failed, the system sends SIGBUS, which terminates the process by default. `guarded` takes the bytes that a
-// computation reads and returns an Error if one of their pages could not be read meanwhile, on any thread:
+// failed, the system sends SIGBUS, which terminates the process by default. `guarded(ranges, body)` runs
+// `body` and returns its result, or an Error if any thread failed to read a page of `ranges` meanwhile:
 //
 //   const auto sum = HT_TRY(ht::guarded(tensor.storage().bytes(), [&] { return sum_of(tensor); }));
 //
 // A call of `guarded` is a section. The computation runs to its end: a signal handler replaces the unreadable
 // pages with zeros, the result is discarded, and the section restores the pages of the file before it
-// returns. When a section begins or ends, it restores replaced pages in its ranges. Other open sections over
-// these pages have recorded their Error already, and fault again on the next read. Threads that read replaced
-// pages unguarded meanwhile read zeros. A fault outside of all sections calls the previously installed
+// returns. When a section begins or ends, it restores replaced pages in its ranges. This does not hide the
+// fault from other open sections over these pages: each has recorded its Error. Unguarded threads read zeros
+// until the pages are restored. A fault outside of all sections calls the previously installed
 // handler, or terminates the process. Without a fault, a section costs two atomic exchanges.
 //
 // A thread that reads mapped pages must not block SIGBUS: if it does, a fault terminates the process. Threads
@@ -30,7 +30,7 @@
 
 namespace ht::inline v1 {
 
-/// The effect of reading a page of a mapped file that cannot be read.
+/// The behaviour when a page of a mapped file cannot be read.
 enum class FaultPolicy : std::uint8_t {
   /// An Error in routines of the library and under `guarded`; elsewhere SIGBUS as without the library.
   guarded,
@@ -57,9 +57,9 @@ class Section {
 
   /// False if out of memory: the section then covers no ranges.
   [[nodiscard]] bool has_begun() const noexcept { return has_begun_; }
-  /// Ends the section and returns its first fault. `of_body` is the Error of a failed body: if its cause is
-  /// EFAULT, a page may be unreadable, and `end` reads the ranges to find it.
-  [[nodiscard]] std::optional<Error> end(const Error* of_body = nullptr) noexcept;
+  /// Ends the section and returns its first fault. `body_error` is the Error of a failed body: if its cause
+  /// is EFAULT, a page may be unreadable, and `end` reads the ranges to find it.
+  [[nodiscard]] std::optional<Error> end(const Error* body_error = nullptr) noexcept;
 
  private:
   SectionSlot* slots_ = nullptr;  // one for each range that is not empty

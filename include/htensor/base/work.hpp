@@ -77,7 +77,7 @@ struct Progress {
 struct WorkOptions {
   /// A stop request ends the operation with `cancelled`.
   std::stop_token stop{};
-  /// Called on the thread that runs the operation, and once more at the end.
+  /// Called repeatedly on the thread that runs the operation; the last call is at the end.
   std::function<void(const Progress&)> on_progress{};
 };
 

@@ -10,12 +10,11 @@
 //
 //   y[i, o, r, c] = bias[o] + Σ weight[o, k, a, b] · x[i, g + k, r·stride + a·dilation - padding, …]
 //
-// (a cross-correlation, as in the frameworks), with zeros outside of x; g is the first
-// channel of o's group. Sums are added in x's dtype in the
-// order of the weight's elements, so that for finite weights the forms
-// `direct` and `columns` give identical bits, for any number
-// of threads and on any processor. With n = channels / groups · kernel height · kernel width, the error is at
-// most (n + 1) u Σ |weight · x| + u |y|, u = 2^-24 for F32 and 2^-53 for F64.
+// (a cross-correlation, as in the frameworks), with zeros outside of x; g is the first channel of o's group.
+// Sums are added in x's dtype in the order of the weight's elements, so that for finite weights the forms
+// `direct` and `columns` give identical bits, for any number of threads and on any processor. With n =
+// channels / groups · kernel height · kernel width, the error is at most (n + 1) u Σ |weight · x| + u |y|, u
+// = 2^-24 for F32 and 2^-53 for F64.
 //
 // On OpenCL devices the same function runs a direct kernel of the device; `Conv2dOptions::Form` has no effect
 // there, and weight and bias are tensors on the device.

@@ -10,12 +10,13 @@
 // On OpenCL devices, weights are a Tensor on the device, in the dtype of x or in one whose values that dtype
 // holds (BF16). On the host, weights are a Tensor, a BlockTensor, a lazy view `as<F32>(w)` of either, or an
 // AnyTensor (see weights.hpp). The dtype of x is F32 or F64 and must hold every value of the
-// weights' type (otherwise a call does not compile, or returns `would_lose`). Weights are read in place, once
-// for up to 4 vectors of F32, and widened in registers. From the panel threshold on, panels of a few MiB are
-// decoded and multiplied by CBLAS. The panel threshold is 32 vectors if x is F32 (16 for weights of F32), 4
-// if x is F64; products with int8 activations and programs without CBLAS have none. Rows may have any stride.
-// Weights are cast first if elements of a row are not contiguous, if packed rows begin within a byte, or if
-// the dtype is user-defined. x and bias may have any strides.
+// weights' type (otherwise a call does not compile, or returns `would_lose`).
+//
+// Weights are read in place and widened in registers; one read of them serves up to 4 vectors of F32. For
+// many vectors, panels of a few MiB are decoded and multiplied by CBLAS. This panel threshold is 32 vectors
+// if x is F32 (16 for weights of F32), 4 if x is F64; products with int8 activations and programs without
+// CBLAS have none. Rows may have any stride. Weights are cast first if elements of a row are not contiguous,
+// if packed rows begin within a byte, or if the dtype is user-defined. x and bias may have any strides.
 //
 // Static extents that differ do not compile, dynamic ones return `shape_mismatch`. An unreadable page of a
 // mapped file is an Error. The functions are thread-safe; each call uses all processors.
@@ -107,7 +108,7 @@ struct LinearProduct {
   T* into = nullptr;
 };
 
-/// CanRun all products, those without CBLAS in one parallel pass.
+/// Computes all products; those without CBLAS in one parallel pass.
 [[nodiscard]] Result<void> run_linear(std::span<const LinearProduct<float>> products,
                                       const LinearInput<float>& input, const LinearOptions& options);
 [[nodiscard]] Result<void> run_linear(std::span<const LinearProduct<double>> products,

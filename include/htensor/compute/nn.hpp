@@ -124,7 +124,7 @@ template <class Out, class D, class S, class Dev, class Fill>
   return result;
 }
 
-/// CanRun a tensor of x's shape from x: by `op` of the device, or by `fill` on the host.
+/// Computes a tensor of x's shape from x: by `op` of the device, or by `fill` on the host.
 template <class Op, class D, class S, class Dev, class Fill>
 [[nodiscard]] Result<Like<D, S, Dev>> map_rows(const Op& op, const Tensor<D, S, Dev>& x,
                                                const ComputeOptions& options, const Fill& fill) {

@@ -254,7 +254,7 @@ struct Converted {
 /// Whether the options allow the loss.
 [[nodiscard]] bool is_allowed(const Loss& loss, const ApplyOptions& options) noexcept;
 
-class Application;
+class PlanExecution;
 
 /// A plan that passed all checks that read no data, for programs that check before they write. The plan and
 /// the model have to outlive the CheckedPlan.
@@ -272,8 +272,8 @@ class CheckedPlan {
  private:
   friend Result<CheckedPlan> check_plan(const ConversionPlan& plan, const Model& source,
                                         const ApplyOptions& options);
-  explicit CheckedPlan(std::shared_ptr<Application> application) noexcept;
-  std::shared_ptr<Application> application_;
+  explicit CheckedPlan(std::shared_ptr<PlanExecution> execution) noexcept;
+  std::shared_ptr<PlanExecution> execution_;
 };
 
 /// `would_lose` for losses that the options do not allow, `already_exists` and `not_regular_file` for the
@@ -284,8 +284,8 @@ class CheckedPlan {
 
 /// Checks the plan, then writes the files. Errors of `check_plan`; `changed_underfoot` also if a file of the
 /// model changes meanwhile; `write_failed`, `no_space`, `cancelled`; `in_use` while another program writes
-/// the same set. If only the removal of an old shard or the fsync of the folder fails, all files and their
-/// seal are in place.
+/// the same set. If only the removal of an old shard or the fsync of the folder fails, the Error is returned
+/// although all new files and their seal are in place.
 ///
 /// A sharded plan that replaces a set removes the old shards: the files that the old index names or, without
 /// an index, the files that are numbered as shards of the same name. Other files stay.

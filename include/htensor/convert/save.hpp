@@ -4,10 +4,11 @@
 //   HT_TRY(ht::save("m.safetensors", std::array{HT_TRY(ht::to_save("w", w)), HT_TRY(ht::to_save("b", b))}));
 //   HT_TRY(ht::write("w.ht", w));
 //
-// `save` takes tensors from memory, ranges of files and patterns, and copies no data first, except a
-// packed tensor whose last byte is shared with other elements. Mapped bytes of a file that is still at its
-// path are copied from the file as `convert` copies them (reflink, direct I/O). The write is atomic and
-// durable. An existing target is `already_exists` unless IfExists::replace is set.
+// `save` takes tensors from memory, ranges of files and splat patterns. Data is written from the source
+// without an intermediate copy, except a packed tensor whose last byte is shared with other elements. Mapped
+// bytes of a file that is still at its path are copied from the file as `convert` copies them (reflink,
+// direct I/O). The write is atomic and durable. An existing target is `already_exists` unless
+// IfExists::replace is set.
 #pragma once
 
 #include <cstdint>

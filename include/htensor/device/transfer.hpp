@@ -100,9 +100,9 @@ template <class Dev, class D, class S>
 
 namespace detail {
 
-/// The last index up to `element` whose element starts on a byte boundary. Packed elements may not.
+/// The largest index ≤ `element` whose element starts on a byte boundary.
 template <class D>
-[[nodiscard]] std::int64_t first_in_whole_byte(ElementPointer<D> data, std::int64_t element) noexcept {
+[[nodiscard]] std::int64_t index_at_byte_boundary(ElementPointer<D> data, std::int64_t element) noexcept {
   if constexpr (is_packed<std::remove_const_t<D>>) {
     while ((data + element).address() == nullptr) --element;
   }
@@ -122,7 +122,7 @@ template <class D, class S, class Dev>
   const auto extents = tensor.shape().extents();
   if (tensor.elements() == 0) return There::zeros(tensor.shape());
   const auto reach = HT_TRY(layout::reach(extents, tensor.strides()));
-  const std::int64_t first = detail::first_in_whole_byte<D>(tensor.data(), reach.lowest);
+  const std::int64_t first = detail::index_at_byte_boundary<D>(tensor.data(), reach.lowest);
   const Bytes range = placement::bytes_between<D>(tensor.data(), {first, reach.highest});
   const auto offset =
       reinterpret_cast<std::uintptr_t>(range.data()) - placement::first_address(tensor.storage());

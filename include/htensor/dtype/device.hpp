@@ -10,9 +10,13 @@
 //   struct Card {
 //     using Slices = ht::SliceList<ht::slice::Core>;
 //     static constexpr std::string_view name = "Card";
-//     static constexpr bool host_accessible = false;             // if true, host loops do what it has no
-//     `run` for template <class D> static constexpr bool stores = D::bits == 32; template <class Slice, class
-//     D> static constexpr bool computes = std::same_as<D, ht::F32>;
+//     static constexpr bool host_accessible = false;     // true: loops of the host where `run` is missing
+//
+//     template <class D>
+//     static constexpr bool stores = D::bits == 32;
+//
+//     template <class Slice, class D>
+//     static constexpr bool computes = std::same_as<D, ht::F32>;
 //
 //     static ht::Result<ht::Storage> allocate(std::uint64_t bytes);      // all zero; Storage::on_device(…)
 //     static ht::Result<void> copy_to_device(ht::Bytes from, const ht::Storage& to, std::uint64_t offset);

@@ -28,9 +28,9 @@ inline constexpr std::uint8_t first_user_tag = 192;
   return static_cast<DTypeTag>(first_user_tag + n);
 }
 
-/// The finite values of a dtype: zero if `has_zero`, and every ±m × 2^e with 1 ≤ m < 2^digits and
-/// e ≥ lowest_exponent between -most_negative and largest. Integers have lowest_exponent = 0. For a complex
-/// dtype, they describe each of the two parts.
+/// The finite values of a dtype: zero if `has_zero`, and every v = ±m × 2^e with 1 ≤ m < 2^digits,
+/// e ≥ lowest_exponent and -most_negative ≤ v ≤ largest; both limits are magnitudes. Integers have
+/// lowest_exponent = 0. For a complex dtype, they describe each of the two parts.
 struct NumberFacts {
   enum class Kind : std::uint8_t { boolean, integer, floating, complex };
 

@@ -88,8 +88,8 @@ struct Format {
   void (*finish)(MutableBytes header, std::uint64_t data_crc64nvme) = nullptr;
   /// The checksum that `finish` stored, from the first 512 bytes of a file; nullopt if there is none.
   Result<std::optional<OwnChecksum>> (*own_checksum)(Bytes prefix) = nullptr;
-  /// The size of a file whose last tensor ends at `data_end`; null unless the parser accepts any size, so
-  /// that `verify` and `doctor` check it.
+  /// The expected size of a file whose last tensor ends at `data_end`. Set it only if the parser accepts
+  /// trailing bytes; `doctor` then reports them.
   std::uint64_t (*file_end)(const Catalog& catalog, std::uint64_t data_end) = nullptr;
 
   Sharding sharding = Sharding::none;

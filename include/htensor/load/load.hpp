@@ -31,8 +31,8 @@ struct LoadOptions {
   io::Strategy::Kind strategy = io::Strategy::Kind::automatic;
   /// The caller's strategy; ht::load uses it instead of `strategy`.
   std::shared_ptr<io::Strategy> custom{};
-  /// For ht::load: with `few`, `mapped` reads nothing and turns off readahead for these files, until a load
-  /// with `all`. ht::stream always uses `one_pass`.
+  /// For ht::load: `few` with the strategy `mapped` loads no bytes and disables readahead for the files; a
+  /// later load with `all` enables it again. ht::stream always uses `one_pass`.
   io::Strategy::Use use = io::Strategy::Use::all;
   /// The tensors to load, by name.
   NameFilter glob{};
@@ -178,8 +178,8 @@ using PlaceTensor = std::function<MutableBytes(const AnyTensor& tensor)>;
 
 struct WindowOptions {
   /// Assigns tensors to layers by name: a `NameFilter` pattern in which `{}` is the layer number, such as
-  /// "blk.{}.*". `{}` matches one of the first 16 numbers in the name. Without `{}`, the layer number is the
-  /// first dot-separated part of the name that is a number. An empty pattern does this for all tensors.
+  /// "blk.{}.*". `{}` may match any of the first 16 numbers in the name. Without `{}`, the layer number is
+  /// the first dot-separated part of the name that is a number. An empty pattern does this for all tensors.
   /// Tensors without a layer are ignored. Numbers above 64 bits do not count; 007 is 7.
   std::string layers{};
   /// The maximum bytes of layers in memory at once; 0 is 7/8 of the memory available at `open`.

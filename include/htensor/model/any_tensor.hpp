@@ -2,9 +2,11 @@
 //
 //   for (const ht::AnyTensor& t : model) upload(t.name(), t.type(), t.dims(), HT_TRY(t.bytes()));
 //
-// An AnyTensor is a handle like a Tensor: copies share the bytes, and it may outlive the model. `bytes`
-// returns stored bytes in place, `tensor` typed elements in place. `copy_to` and `cast` write dense row-major
-// elements, for any stored byte order and element order, and for splats. A const AnyTensor is thread-safe.
+// An AnyTensor is a handle like a Tensor: copies share the bytes, and it may outlive the model. After
+// `ht::load` into own memory, an AnyTensor that was looked up before the load still refers to the file.
+// `bytes` returns stored bytes in place, `tensor` typed elements in place. `copy_to` and `cast` write dense
+// row-major elements, for any stored byte order and element order, and for splats. A const AnyTensor is
+// thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +31,7 @@ struct Relayout;
 
 class AnyTensor {
  public:
-  /// Valid as long as this or another tensor of the model.
+  /// Valid while the model or any of its tensors exists.
   [[nodiscard]] std::string_view name() const noexcept { return entry().name; }
   [[nodiscard]] ElementType type() const noexcept;
   /// Outermost first. Also empty if the file does not state a type.

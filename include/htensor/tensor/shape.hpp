@@ -43,7 +43,7 @@ template <std::integral I>
 /// nonzero extents exceeds 63 bits, so that strides never overflow, even without elements.
 [[nodiscard]] Result<std::int64_t> count_elements(Extents extents);
 
-/// `shape_mismatch` unless each extent equals its static extent, or that is dynamic (-1).
+/// `shape_mismatch` unless each static extent is `dynamic` or equals its extent.
 [[nodiscard]] Result<void> check_against_static(Extents extents, Extents static_extents);
 
 /// `shape_mismatch` unless both shapes are equal.

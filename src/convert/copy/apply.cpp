@@ -136,9 +136,9 @@ Result<std::vector<Path>> shards_to_remove(const ConversionPlan& plan, io::Port&
 
 }  // namespace
 
-class Application {
+class PlanExecution {
  public:
-  Application(const ConversionPlan& plan, Contents contents, ApplyOptions options, OpenOptions reading)
+  PlanExecution(const ConversionPlan& plan, Contents contents, ApplyOptions options, OpenOptions reading)
       : plan_(plan),
         contents_(std::move(contents)),
         options_(std::move(options)),
@@ -382,19 +382,19 @@ Result<void> check_sources(const ConversionPlan& plan, io::MappedFiles files) {
 
 }  // namespace
 
-CheckedPlan::CheckedPlan(std::shared_ptr<Application> application) noexcept
-    : application_(std::move(application)) {}
+CheckedPlan::CheckedPlan(std::shared_ptr<PlanExecution> execution) noexcept
+    : execution_(std::move(execution)) {}
 CheckedPlan::CheckedPlan(CheckedPlan&&) noexcept = default;
 CheckedPlan& CheckedPlan::operator=(CheckedPlan&&) noexcept = default;
 CheckedPlan::~CheckedPlan() = default;
 
-const std::vector<Path>& CheckedPlan::removed() const noexcept { return application_->removed(); }
+const std::vector<Path>& CheckedPlan::removed() const noexcept { return execution_->removed(); }
 
 Result<Converted> CheckedPlan::apply(const WorkOptions& work) && {
   return without_bad_alloc([&] {
-    const auto application = std::move(application_);
-    application->set_work(work);
-    return application->run();
+    const auto execution = std::move(execution_);
+    execution->set_work(work);
+    return execution->run();
   });
 }
 
@@ -403,9 +403,9 @@ Result<CheckedPlan> check_plan(const ConversionPlan& plan, const Model& source, 
     HT_TRY(ModelAccess::check_all_exist(source));
     auto files = ModelAccess::state(source).mapped->files();
     HT_TRY(check_sources(plan, files));
-    CheckedPlan checked(std::make_shared<Application>(plan, Contents{.sources = std::move(files)}, options,
-                                                      ModelAccess::open_options(source)));
-    HT_TRY(checked.application_->check());
+    CheckedPlan checked(std::make_shared<PlanExecution>(plan, Contents{.sources = std::move(files)}, options,
+                                                        ModelAccess::open_options(source)));
+    HT_TRY(checked.execution_->check());
     return checked;
   });
 }
@@ -431,9 +431,9 @@ bool is_allowed(const Loss& loss, const ApplyOptions& options) noexcept {
 Result<Converted> apply_from(const ConversionPlan& plan, Contents contents, const ApplyOptions& options,
                              const OpenOptions& reading) {
   return without_bad_alloc([&]() -> Result<Converted> {
-    Application application(plan, std::move(contents), options, reading);
-    HT_TRY(application.check());
-    return application.run();
+    PlanExecution execution(plan, std::move(contents), options, reading);
+    HT_TRY(execution.check());
+    return execution.run();
   });
 }
 

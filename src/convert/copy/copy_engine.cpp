@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "base/format_text.hpp"
-#include "base/jobs.hpp"
+#include "base/workers.hpp"
 #include "convert/copy/copy_parts.hpp"
 #include "io/file_source.hpp"
 #include "io/strategy/automatic.hpp"

@@ -2,7 +2,7 @@
 #include "base/format_text.hpp"
 #include "base/utf8.hpp"
 #include "integrity/carried_seal.hpp"
-#include "integrity/compare.hpp"
+#include "integrity/compare_chunks.hpp"
 #include "integrity/found_seal.hpp"
 #include "io/file_source.hpp"
 #include "io/port/pending_port.hpp"

@@ -15,8 +15,8 @@
 #include <set>
 
 #include "base/format_text.hpp"
-#include "base/jobs.hpp"
 #include "base/utf8.hpp"
+#include "base/workers.hpp"
 #include "convert/diff/number_gap.hpp"
 #include "format/irpa/irpa.hpp"
 #include "model/model_access.hpp"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/jobs.hpp"
+#include "base/workers.hpp"
 #include "io/port/port.hpp"
 
 namespace ht::inline v1::io {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "base/jobs.hpp"
+#include "base/workers.hpp"
 
 namespace ht::inline v1::io {
 namespace {

@@ -1,4 +1,4 @@
-#include "hash/crc64_kernels.hpp"
+#include "hash/crc64nvme_kernels.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// The threads of `Workers` and the tasks that they join. Included only by jobs.cpp.
+// The threads of `Workers` and the tasks that they join. Included only by workers.cpp.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Carry-less multiplication: each 128-bit lane is folded into a later lane, which does not change the CRC of
 // all bytes, until a single lane is left. Several lanes are folded in parallel, because a product takes
 // several cycles.
-#include "hash/crc64_kernels.hpp"
+#include "hash/crc64nvme_kernels.hpp"
 
 #if defined(__x86_64__)
 

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <htensor/hash/digest.hpp>
 
-#include "hash/crc64_kernels.hpp"
+#include "hash/crc64nvme_kernels.hpp"
 
 using namespace ht;
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <atomic>
 
-#include "hash/crc64_kernels.hpp"
+#include "hash/crc64nvme_kernels.hpp"
 
 namespace ht::inline v1 {
 namespace crc64 {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "base/nearest.hpp"
+#include "base/nearest_name.hpp"
 
 namespace ht::inline v1 {
 namespace {

@@ -1,11 +1,11 @@
 // Holds every kernel that runs here against the table: a program of its own, so that it can be compiled for
-// another processor with nothing but a compiler, and run where that is emulated (crc64_arm_test.py).
+// another processor with nothing but a compiler, and run where that is emulated (crc64nvme_arm_test.py).
 #include <cstdio>
 #include <htensor/hash/digest.hpp>
 #include <string>
 #include <vector>
 
-#include "hash/crc64_kernels.hpp"
+#include "hash/crc64nvme_kernels.hpp"
 
 using namespace ht;
 

@@ -1,5 +1,5 @@
-// As crc64_x86.cpp, with the polynomial multiplication of AArch64.
-#include "hash/crc64_kernels.hpp"
+// As crc64nvme_x86.cpp, with the polynomial multiplication of AArch64.
+#include "hash/crc64nvme_kernels.hpp"
 
 #if defined(__aarch64__) && defined(__linux__)
 

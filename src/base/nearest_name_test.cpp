@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "base/nearest.hpp"
+#include "base/nearest_name.hpp"
 
 namespace ht::nearest_test {
 namespace {

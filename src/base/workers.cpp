@@ -1,4 +1,4 @@
-#include "base/jobs.hpp"
+#include "base/workers.hpp"
 
 #include <pthread.h>
 
@@ -12,7 +12,7 @@
 #include <optional>
 
 #include "base/fault_registry.hpp"
-#include "base/jobs_pool.hpp"
+#include "base/worker_pool.hpp"
 
 namespace ht::inline v1 {
 namespace {

@@ -1,4 +1,4 @@
-#include "integrity/compare.hpp"
+#include "integrity/compare_chunks.hpp"
 
 #include <algorithm>
 #include <array>

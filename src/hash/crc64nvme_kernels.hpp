@@ -1,4 +1,4 @@
-// Kernels that compute CRC-64/NVME, in one file per processor architecture; crc64.cpp chooses one.
+// Kernels that compute CRC-64/NVME, in one file per processor architecture; crc64nvme.cpp chooses one.
 #pragma once
 
 #include <array>

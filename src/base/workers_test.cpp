@@ -1,4 +1,4 @@
-#include "base/jobs.hpp"
+#include "base/workers.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
