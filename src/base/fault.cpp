@@ -34,6 +34,7 @@ struct Mapping {
   std::atomic<std::uintptr_t> begin{nowhere};  // `nowhere` marks a free entry
   std::atomic<std::uintptr_t> end{0};
   std::atomic<FaultPolicy> policy{FaultPolicy::guarded};
+  std::atomic<bool> is_writable{false};
   std::atomic<std::uint32_t> users{0};
   std::atomic<std::uintptr_t> zeros{nowhere};        // lowest address of pages replaced by zeros
   std::atomic<std::uintptr_t> first_fault{nowhere};  // an address
@@ -265,19 +266,22 @@ std::optional<Pages> Incident::claim(std::uintptr_t page_bytes) noexcept {
   });
   if (!fills_all && !is_claimed) return std::nullopt;
   // If no section reports the fault, only the faulting page is replaced: later pages may be readable.
-  if (!is_claimed) pages.end = page + page_bytes;
+  // Other writable pages may have been written to.
+  pages.is_writable = mapping_->is_writable;
+  if (!is_claimed || pages.is_writable) pages.end = page + page_bytes;
   auto none = nowhere;
   mapping_->first_fault.compare_exchange_strong(none, address_);
   return pages;
 }
 
-Result<Range> Range::add(Bytes memory, Source& source, FaultPolicy policy) {
+Result<Range> Range::add(Bytes memory, Source& source, FaultPolicy policy, bool is_writable) {
   return without_bad_alloc([&]() -> Result<Range> {
     const std::lock_guard lock(mutex);
     Mapping& mapping = free_mapping();
     const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
     mapping.source = &source;
     mapping.policy = policy;
+    mapping.is_writable = is_writable;
     mapping.first_fault = nowhere;
     set(mapping, begin, begin + memory.size());
     return Range(&mapping);

@@ -22,7 +22,7 @@ class Source {
   /// Returns the Error for a fault at `offset` of the memory.
   [[nodiscard]] virtual Error describe(std::uint64_t offset) const = 0;
   /// Maps the source's pages again from `offset`, a multiple of the page size, to the end. Returns whether it
-  /// succeeded.
+  /// succeeded; false for private pages, which may have been written to.
   [[nodiscard]] virtual bool restore(std::uint64_t offset) noexcept = 0;
 };
 
@@ -30,8 +30,10 @@ class Source {
 class Range {
  public:
   Range() noexcept = default;
-  /// Registers memory, which begins at a page. `source` has to outlive the Range. The policy is not `off`.
-  [[nodiscard]] static Result<Range> add(Bytes memory, Source& source, FaultPolicy policy);
+  /// Registers memory, which begins at a page. `source` has to outlive the Range. The policy is not `off`. In
+  /// writable memory, only the faulting page is replaced, by a writable one.
+  [[nodiscard]] static Result<Range> add(Bytes memory, Source& source, FaultPolicy policy,
+                                         bool is_writable = false);
 
   Range(Range&& other) noexcept : mapping_(std::exchange(other.mapping_, nullptr)) {}
   Range& operator=(Range&& other) noexcept {
@@ -63,6 +65,7 @@ void unblock_signal() noexcept;
 struct Pages {
   std::uintptr_t begin;
   std::uintptr_t end;
+  bool is_writable = false;
 };
 
 /// A fault while the signal handler runs. The handler may run on any thread at any time, so no function here

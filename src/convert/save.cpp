@@ -6,6 +6,7 @@
 #include <htensor/base/fault.hpp>
 #include <htensor/dtype/packed.hpp>
 #include <htensor/dtype/relations.hpp>
+#include <htensor/hash/digest.hpp>
 #include <map>
 
 #include "base/format_text.hpp"
@@ -40,18 +41,63 @@ class Saving {
       : options_(options), port_(options.port != nullptr ? *options.port : io::system_port()) {}
 
   Result<Converted> run(const Path& target, std::span<const TensorToSave> tensors) {
+    const auto plan = HT_TRY(plan_for(target, tensors));
+    return apply_from(plan, {.sources = sources()}, options_.how,
+                      {.dtypes = options_.dtypes, .port = &port_});
+  }
+
+  Result<void> run(std::span<const TensorToSave> tensors, const AllocateFile& allocate) {
+    HT_TRY(check_fits_memory());
+    const auto plan = HT_TRY(plan_for({}, tensors));
+    HT_TRY(check_losses(plan, options_.how));
+    const PlannedFile& file = plan.files.front();
+    auto* const data = checked::narrow<std::ptrdiff_t>(file.bytes) ? allocate(file.bytes) : nullptr;
+    if (data == nullptr) return fail(out_of_memory(file.bytes));
+    const MutableBytes into(data, static_cast<std::size_t>(file.bytes));
+    const auto files = sources();
+    HT_TRY(copy_to_memory(file, into, {.sources = files, .work = options_.how.work}));
+    if (file.finish == nullptr) return {};
+    std::uint64_t sum = 0;
+    for (const auto& part : file.parts) {
+      sum = crc64nvme(
+          into.subspan(static_cast<std::size_t>(part.offset), static_cast<std::size_t>(part.bytes)), sum);
+    }
+    file.finish(into.first(file.header.size()), sum);
+    return {};
+  }
+
+  Result<ConversionPlan> plan_for(const Path& target, std::span<const TensorToSave> tensors) {
     for (const auto* const tensor : by_scope(tensors)) HT_TRY(add(*tensor));
     for (const auto& item : options_.metadata) {
       HT_TRY(builder_.metadata().add(item.key, item.value));
     }
-    const auto catalog = HT_TRY(std::move(builder_).build());
-    const auto plan = HT_TRY(plan_from(catalog, memory_, target, options_.what));
-    Contents contents{.sources = {nullptr}};  // file 0 of a catalog is the catalog's own file
-    for (const auto& file : files_) contents.sources.push_back(file.get());
-    return apply_from(plan, std::move(contents), options_.how, {.dtypes = options_.dtypes, .port = &port_});
+    catalog_.emplace(HT_TRY(std::move(builder_).build()));
+    return plan_from(*catalog_, memory_, target, options_.what);
   }
 
  private:
+  // The files by their numbers in the catalog, whose file 0 is its own.
+  [[nodiscard]] std::vector<io::MappedFile*> sources() const {
+    std::vector<io::MappedFile*> sources{nullptr};
+    for (const auto& file : files_) sources.push_back(file.get());
+    return sources;
+  }
+
+  [[nodiscard]] Result<void> check_fits_memory() const {
+    const auto refuse = [](std::string_view rule, std::string_view what, std::string_view hint) {
+      return fail(Error(ErrorCode::bad_state, rule, std::string(what)).with_hint(hint));
+    };
+    if (options_.what.format.empty())
+      return refuse("format_of_memory_is_named", "a file in memory has no extension that names its format",
+                    "set the format, for example safetensors");
+    if (options_.what.shard_bytes != 0)
+      return refuse("memory_holds_one_file", "a file in memory cannot have shards",
+                    "set no size of shards, or save to a path");
+    if (options_.how.seal)
+      return refuse("seal_is_beside_a_file", "a file in memory cannot have a seal", "seal the file on disk");
+    return {};
+  }
+
   Result<void> add(const TensorToSave& tensor) {
     Entry entry{.name = tensor.name, .dtype = tensor.dtype, .encoding = tensor.encoding, .dims = tensor.dims};
     std::optional<Bytes> memory;
@@ -73,6 +119,8 @@ class Saving {
         HT_TRY(place(*range, tensor.name, entry));
       } else if (range != nullptr && HT_TRY(place_mapped(*range, storage.bytes(), tensor.name, entry))) {
         // The bytes are copied from the file.
+      } else if (changes_types() && !storage.bytes().empty()) {
+        HT_TRY(place_in_memory(storage.bytes(), entry));
       } else {
         entry.bytes = storage.bytes().size();
         memory = storage.bytes();
@@ -81,6 +129,18 @@ class Saving {
     HT_TRY(check_size(entry));
     memory_.push_back(memory);
     return builder_.add(entry);
+  }
+
+  [[nodiscard]] bool changes_types() const noexcept {
+    return !options_.what.types.empty() || !options_.what.dequantize.empty();
+  }
+
+  // Values are converted on the way from a file, so bytes in memory become a file of their own.
+  Result<void> place_in_memory(Bytes bytes, Entry& entry) {
+    files_.push_back(std::make_unique<io::MappedFile>(std::make_shared<io::MemorySource>(bytes, nullptr)));
+    entry.file = HT_TRY(builder_.add_file(format_text("memory {}", files_.size())));
+    entry.bytes = bytes.size();
+    return {};
   }
 
   static Result<void> check_pattern(std::string_view name, const PartOrigin::Repeated& pattern) {
@@ -159,6 +219,7 @@ class Saving {
   const SaveOptions& options_;
   io::Port& port_;
   CatalogBuilder builder_{"tensors"};
+  std::optional<Catalog> catalog_;  // the plan refers to it
   InMemory memory_;
   std::map<Path, std::uint32_t> numbers_;
   std::vector<std::unique_ptr<io::MappedFile>> files_;
@@ -196,6 +257,49 @@ Result<TensorToSave> detail::to_save(std::string_view name, const DTypeInfo& dty
 Result<Converted> save(const Path& target, std::span<const TensorToSave> tensors,
                        const SaveOptions& options) {
   return without_bad_alloc([&] { return Saving(options).run(target, tensors); });
+}
+
+Result<ConversionPlan> plan_save(const std::filesystem::path& target, std::span<const TensorToSave> tensors,
+                                 const SaveOptions& options) {
+  return without_bad_alloc([&] { return Saving(options).plan_for(target, tensors); });
+}
+
+Result<void> save_to_memory(std::span<const TensorToSave> tensors, const AllocateFile& allocate,
+                            const SaveOptions& options) {
+  return without_bad_alloc([&] { return Saving(options).run(tensors, allocate); });
+}
+
+Result<TensorToSave> to_save(std::string_view name, const AnyTensor& tensor) {
+  return without_bad_alloc([&]() -> Result<TensorToSave> {
+    const Entry entry = tensor.entry();
+    TensorToSave saved{.name = std::string(name), .dtype = entry.dtype, .encoding = entry.encoding};
+    saved.dims.assign(tensor.dims().begin(), tensor.dims().end());
+    const ElementType type = tensor.type();
+    const auto elements = static_cast<std::uint64_t>(element_count(tensor.dims()).value_or(0));
+    // The bits after the last element are zero in a file; in rows of a tensor they belong to other elements.
+    const bool has_padding = type.is_dense() && elements % 8 * static_cast<std::uint64_t>(type.bits) % 8 != 0;
+    // Rows of a splat may begin within its pattern.
+    if (tensor.is_splat() && tensor.byte_size() == entry.bytes) {
+      TensorToSave::Splat splat{.pattern = {}, .bytes = tensor.byte_size()};
+      splat.pattern.pattern_bytes = static_cast<std::uint8_t>(entry.splat.size());
+      std::ranges::copy(entry.splat, splat.pattern.pattern.begin());
+      saved.data = splat;
+      return saved;
+    }
+    if (tensor.is_plain() && !has_padding) {
+      auto storage = tensor.storage();
+      if (storage) {
+        saved.data = *std::move(storage);
+        return saved;
+      }
+      // A source that cannot be mapped is read.
+      if (storage.error().code() != ErrorCode::unsupported_strategy) return fail(std::move(storage).error());
+    }
+    auto copy = HT_TRY(Storage::owned(tensor.byte_size()));
+    HT_TRY(tensor.copy_to(HT_TRY(copy.writable_bytes())));
+    saved.data = std::move(copy);
+    return saved;
+  });
 }
 
 }  // namespace ht::inline v1

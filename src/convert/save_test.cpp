@@ -3,6 +3,7 @@
 #include <htensor/convert/save.hpp>
 #include <htensor/dtype/dtypes.hpp>
 
+#include "model/test_formats.hpp"
 #include "model/test_models.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
@@ -77,6 +78,120 @@ TEST_F(Saving, reads_bytes_of_a_model_from_its_mapping) {
   const TensorToSave saved[] = {bytes("only", model.raw("b").value(), 4)};
   ASSERT_TRUE(save(target_, saved, {.what = {}, .how = {.if_exists = IfExists::replace}}));
   EXPECT_EQ(text_of(Model::open(target_).value(), "only"), text_of(model, "b"));
+}
+
+std::vector<std::byte> saved_in_memory(std::span<const TensorToSave> tensors, SaveOptions options,
+                                       std::string_view format) {
+  options.what.format = format;
+  std::vector<std::byte> file;
+  int calls = 0;
+  const auto done = save_to_memory(
+      tensors,
+      [&](std::uint64_t size) {
+        ++calls;
+        file.assign(static_cast<std::size_t>(size), std::byte{0xAA});
+        return file.data();
+      },
+      options);
+  EXPECT_TRUE(done) << to_string(done.error());
+  EXPECT_EQ(calls, 1);
+  return file;
+}
+
+TEST_F(Saving, to_memory_writes_the_bytes_of_the_file) {
+  write_file(folder_ / "file", "0123456789");
+  const auto floats = Tensor<F32, Rank<2>>::of(Rank<2>(2, 2), {1, 2, 3, 4}).value();
+  const auto noise = testing::noise(3'000'000, 1);
+  const std::vector<TensorToSave> tensors{
+      to_save("floats", floats).value(),
+      bytes("large", Storage::borrowed_read_only(noise).value(), 3'000'000),
+      bytes("in a file", Storage::in_file({folder_ / "file", 3, 4}).value(), 4),
+      bytes("splat", TensorToSave::Splat{{{std::byte{'a'}, std::byte{'b'}}, 2}, 6}, 6),
+  };
+  SaveOptions options;
+  ASSERT_TRUE(options.metadata.add("key", "value"));
+  for (const std::string format : {"safetensors", "irpa", "gguf"}) {
+    const auto target = folder_ / ("target." + format);
+    options.how.lossy = true;
+    ASSERT_TRUE(save(target, tensors, options)) << format;
+    EXPECT_EQ(saved_in_memory(tensors, options, format), testing::read_file(target)) << format;
+  }
+  // With a checksum in the header.
+  const auto file = saved_in_memory(std::span(tensors).first(1), {}, "ht");
+  ASSERT_TRUE(save(folder_ / "target.ht", std::span(tensors).first(1)));
+  EXPECT_EQ(file, testing::read_file(folder_ / "target.ht"));
+}
+
+TEST_F(Saving, to_memory_converts_values) {
+  write_file(target_, testing::noise_file("safetensors", {1'000'000}));
+  const auto tensor = Model::open(target_)->at(0).value();
+  const TensorToSave saved[] = {to_save("t", tensor).value()};
+  const SaveOptions options{.what = {.types = {{"t", "BF16"}}}, .how = {.round = true}};
+  ASSERT_TRUE(save(folder_ / "half.safetensors", saved, options));
+  EXPECT_EQ(saved_in_memory(saved, options, "safetensors"), testing::read_file(folder_ / "half.safetensors"));
+}
+
+template <class Options>
+Error memory_refusal(const Options& options) {
+  const auto done = save_to_memory({}, [](std::uint64_t) { return nullptr; }, options);
+  return done ? Error(ErrorCode::internal) : done.error();
+}
+
+TEST_F(Saving, format_of_memory_is_named) {
+  EXPECT_EQ(memory_refusal(SaveOptions{}).rule(), "format_of_memory_is_named");
+  EXPECT_EQ(memory_refusal(SaveOptions{.what = {.format = "safetensors"}}).code(), ErrorCode::out_of_memory);
+}
+
+TEST_F(Saving, memory_holds_one_file) {
+  const SaveOptions options{.what = {.format = "safetensors", .shard_bytes = 100}};
+  EXPECT_EQ(memory_refusal(options).rule(), "memory_holds_one_file");
+}
+
+TEST_F(Saving, seal_is_beside_a_file) {
+  const SaveOptions options{.what = {.format = "safetensors"}, .how = {.seal = true}};
+  EXPECT_EQ(memory_refusal(options).rule(), "seal_is_beside_a_file");
+}
+
+TEST_F(Saving, to_memory_can_be_cancelled) {
+  std::stop_source stop;
+  stop.request_stop();
+  const auto noise = testing::noise(3'000'000, 1);
+  const TensorToSave saved[] = {bytes("t", Storage::borrowed_read_only(noise).value(), 3'000'000)};
+  std::vector<std::byte> file;
+  const auto done =
+      save_to_memory(saved,
+                     [&](std::uint64_t size) {
+                       file.resize(static_cast<std::size_t>(size));
+                       return file.data();
+                     },
+                     {.what = {.format = "safetensors"}, .how = {.work = {.stop = stop.get_token()}}});
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code(), ErrorCode::cancelled);
+}
+
+TEST_F(Saving, accepts_tensors_of_models) {
+  const auto fortran =
+      testing::npy_file(">i2", true, "(3, 2)", testing::stored<std::int16_t>({1, 3, 5, 2, 4, 6}, true));
+  const auto column_major = Model::from_bytes(fortran, nullptr).value().at(0).value();
+  const auto archive = testing::irpa_file(
+      {{.name = "s", .note = testing::tensor_note("uint8", "[4, 2]"), .length = 8, .pattern = "abcd"}});
+  const auto splat = Model::from_bytes(archive, nullptr).value().at(0).value();
+  write_file(folder_ / "m.safetensors", testing::shard_file({"a", "b"}));
+  const auto plain = Model::open(folder_ / "m.safetensors").value()["b"].value();
+  const TensorToSave saved[] = {to_save("c", column_major).value(), to_save("s", splat).value(),
+                                to_save("rows", splat.slice(1, 2).value()).value(),
+                                to_save("p", plain).value()};
+  EXPECT_TRUE(std::holds_alternative<TensorToSave::Splat>(saved[1].data));
+  const auto done = save(folder_ / "all.irpa", saved);
+  ASSERT_TRUE(done) << to_string(done.error());
+  const auto& by = done->copied_by;
+  EXPECT_EQ(by.reflink + by.direct + by.copy_file_range + by.read_write, 4U);
+  const auto model = Model::open(folder_ / "all.irpa").value();
+  const auto c = model.tensor<I16, Rank<2>>("c").value();
+  EXPECT_EQ(c(1, 0), 3);
+  EXPECT_TRUE(model["s"]->is_splat());
+  EXPECT_EQ(text_of(model, "rows"), "cd");
+  EXPECT_EQ(text_of(model, "p"), text_of(Model::open(folder_ / "m.safetensors").value(), "b"));
 }
 
 // Through memory it would not count as copied.

@@ -140,6 +140,14 @@ struct Slot {
 Result<void> apply(const MetadataEdit& edit, std::vector<Slot>& items) {
   const auto found = std::ranges::find(items, edit.key, [](const Slot& slot) { return slot.item.key; });
   const bool exists = found != items.end();
+  if (edit.exact) {
+    if (exists) {
+      *found = {{found->item.key, *edit.exact}, {}};
+    } else {
+      items.push_back({{edit.key, *edit.exact}, {}});
+    }
+    return {};
+  }
   if (!edit.value) {
     if (!exists) {
       return fail(Error(ErrorCode::not_found, "metadata_key_exists",

@@ -57,6 +57,18 @@ TEST(MetadataEdit, appends_new_keys_as_strings_by_default) {
   EXPECT_EQ(metadata.find("a")->boolean(), true);
 }
 
+TEST(MetadataEdit, takes_exact_values) {
+  const auto values = some();
+  const auto metadata = after({{.key = "a", .exact = values.find("c")},
+                               {.key = "n", .exact = values.find("b")},
+                               {.key = "b", .value = "1", .exact = values.find("a")}})
+                            .value();
+  EXPECT_EQ(keys_of(metadata), (std::vector<std::string>{"a", "b", "c", "n"}));
+  EXPECT_EQ(metadata.find("a")->real(), 1.5);
+  EXPECT_EQ(metadata.find("n")->type(), MetaType::u8);
+  EXPECT_EQ(metadata.find("b")->text(), "text");
+}
+
 TEST(MetadataEdit, applies_edits_in_order) {
   EXPECT_EQ(after({{.key = "a", .value = "1"}, {.key = "a", .value = "2"}})->find("a")->text(), "2");
   EXPECT_EQ(after({{.key = "n", .value = "1"}, {.key = "n"}}), some());

@@ -25,11 +25,12 @@ bool same_half_hash(std::uint64_t slot, std::uint64_t hash) noexcept {
 
 void detail::NameStore::reserve(std::size_t names, std::size_t bytes) {
   ends_.reserve(names);
-  text_.reserve(bytes);
+  text_.reserve(bytes + names);
 }
 
 void detail::NameStore::add(std::string_view name) {
   text_.append(name);
+  text_.push_back('\0');
   ends_.push_back(text_.size());
 }
 

@@ -52,6 +52,16 @@ TEST(NameStore, names_with_equal_concatenation_are_different) {
   EXPECT_EQ(a.find("abc"), std::nullopt);
 }
 
+TEST(NameStore, names_end_with_nul) {
+  detail::NameStore store;
+  for (const std::string_view name : {"a", "", "long.name"}) store.add(name);
+  store.add(std::string_view("a\0b", 3));
+  EXPECT_EQ(store.index(), std::nullopt);
+  for (std::size_t i = 0; i < store.size(); ++i) EXPECT_EQ(store[i].data()[store[i].size()], '\0');
+  EXPECT_EQ(store.find(std::string_view("a\0b", 3)), 3U);
+  EXPECT_EQ(store[1], "");
+}
+
 TEST(NameStore, counts_its_memory) {
   auto store = store_of(100);
   const auto before = store.memory_bytes();

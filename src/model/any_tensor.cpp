@@ -63,6 +63,8 @@ void AnyTensor::fill_strides(std::span<std::int64_t> strides) const noexcept {
   }
 }
 
+std::int64_t AnyTensor::first_row() const noexcept { return rows_->first; }
+
 std::uint64_t AnyTensor::byte_size() const noexcept { return rows_ ? rows_->bytes : entry().bytes; }
 
 bool AnyTensor::is_plain() const noexcept {
@@ -162,6 +164,20 @@ Result<Storage> AnyTensor::storage() const {
                                  .bytes = own.size(),
                                  .device = identity.device,
                                  .inode = identity.object});
+  });
+}
+
+Result<Storage> AnyTensor::private_storage() const {
+  return without_bad_alloc([&]() -> Result<Storage> {
+    const Entry entry = this->entry();
+    HT_TRY(ModelAccess::check_available(*state_, entry));
+    const bool is_own = is_resident() && state_->residency->is_own_memory(index_);
+    auto memory = is_own ? resident_ : HT_TRY(located(state_->residency->map_private(index_)));
+    const Bytes own = HT_TRY(own_part(memory.bytes));
+    // The memory is writable; io::Memory has no mutable form.
+    // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
+    const MutableBytes writable(const_cast<std::byte*>(own.data()), own.size());
+    return Storage::kept_by(std::move(memory.owner), writable, !is_own);
   });
 }
 

@@ -6,6 +6,8 @@
 
 #include "base/format_text.hpp"
 #include "model/model_access.hpp"
+#include "model/read_selection.hpp"
+#include "model/relayout.hpp"
 #include "values/convert_values.hpp"
 
 namespace ht::inline v1 {
@@ -60,10 +62,10 @@ Result<std::int64_t> count_values_of(const AnyTensor& tensor) {
 
 }  // namespace
 
-Result<Storage> AnyTensor::cast_to(const DTypeInfo& requested) const {
+Result<void> AnyTensor::check_conversion(const DTypeInfo& requested, bool may_round) const {
   const ElementType stored = type();
   const ElementType target{.dtype = requested.tag, .name = requested.name, .bits = requested.bits};
-  if (stored.dtype == requested.tag) return copied();
+  if (stored.dtype == requested.tag) return {};
   if (!stored.is_known()) {
     return fail(located(Error(ErrorCode::unsupported_encoding, "cast_type_is_known",
                               format_text("tensor '{}' has an unknown dtype", name()))
@@ -76,44 +78,140 @@ Result<Storage> AnyTensor::cast_to(const DTypeInfo& requested) const {
                                           name(), stored.name, requested.name))
                             .with_hint("use tensor<D, S> and ht::cast")));
   }
-  if (!values::is_lossless(stored, target)) {
+  if (values::is_lossless(stored, target)) return {};
+  if (!may_round) {
     return fail(located(Error(ErrorCode::would_lose, "cast_keeps_every_value",
                               format_text("tensor '{}' is {}, and {} does not hold every {} value", name(),
                                           stored.name, requested.name, stored.name))
-                            .with_hint(format_text("request {}, or use tensor and ht::cast_lossy",
+                            .with_hint(format_text("request {}, or read the tensor with a rounding",
                                                    stored.is_blocks() ? F32::name : stored.name))));
   }
-  return without_bad_alloc([&]() -> Result<Storage> {
-    const auto count = HT_TRY(located(layout::count_elements(dims())));
-    auto storage = HT_TRY(located(
-        Storage::owned(bytes_for(static_cast<std::uint64_t>(count), requested.bits).value_or(UINT64_MAX))));
-    const MutableBytes into = HT_TRY(storage.writable_bytes());
-    const values::Conversion conversion{.from = stored, .to = target};
-    if (count == 0) return storage;
-    std::vector<std::byte> buffer;
-    // In one step if the tensor can be read in place, else in pieces.
-    const bool in_place =
-        is_plain() && (is_resident() || state_->mapped->file(entry().file).can_use_in_place());
-    const std::int64_t step = in_place ? count : piece_elements;
-    for (std::int64_t first = 0; first < count; first += step) {
-      const std::int64_t elements = std::min(step, count - first);
-      const std::uint64_t begin = values::stored_bytes(stored, first);
-      const std::uint64_t bytes = values::stored_bytes(stored, elements);
-      Bytes piece;
-      if (in_place) {
-        piece = HT_TRY(view(begin, bytes, buffer));
-      } else {
-        buffer.resize(static_cast<std::size_t>(bytes));
-        HT_TRY(copy_to(buffer, begin));
-        piece = buffer;
-      }
-      std::byte* const target_bytes = into.data() + values::stored_bytes(target, first);
-      HT_TRY(located(guarded(piece, [&] {
-        return values::convert_in_parallel(conversion, piece.data(), target_bytes, elements);
-      })));
+  if (!values::can_convert(stored, target)) return fail(located(without_values(*this)));
+  return {};
+}
+
+Result<Storage> AnyTensor::cast_to(const DTypeInfo& requested) const {
+  HT_TRY(check_conversion(requested, false));
+  const auto count = HT_TRY(located(layout::count_elements(dims())));
+  auto storage = HT_TRY(located(
+      Storage::owned(bytes_for(static_cast<std::uint64_t>(count), requested.bits).value_or(UINT64_MAX))));
+  HT_TRY(read(HT_TRY(storage.writable_bytes()), {}, {.dtype = requested.tag}));
+  return storage;
+}
+
+Result<ElementType> AnyTensor::result_type(const ReadOptions& options) const {
+  const ElementType stored = type();
+  if (options.dtype == DTypeTag::invalid || options.dtype == stored.dtype) return stored;
+  const auto requested = find_dtype(options.dtype, state_->dtypes);
+  if (!requested) return fail(located(unknown_dtype(options.dtype)));
+  HT_TRY(check_conversion(*requested, options.rounding.has_value()));
+  if (options.unpack) {
+    return fail(located(Error(ErrorCode::dtype_mismatch, "unpacked_elements_keep_their_dtype",
+                              format_text("tensor '{}' is {}, and unpacked {} elements were requested",
+                                          name(), stored.name, requested->name))
+                            .with_hint("convert the elements or unpack them")));
+  }
+  return ElementType{.dtype = requested->tag, .name = requested->name, .bits = requested->bits};
+}
+
+Result<Selection> AnyTensor::select(std::span<const Slice> slices) const {
+  const Entry entry = this->entry();
+  const auto selected = dims();
+  std::vector<Slice> all;
+  if (slices.empty()) {
+    for (const auto dim : selected) all.push_back({.stop = dim});
+    slices = all;
+  }
+  if (slices.size() != selected.size()) {
+    return fail(located(Error(ErrorCode::shape_mismatch, "one_slice_per_dimension",
+                              format_text("tensor '{}' [{}]: has {} dimensions but {} slices were passed",
+                                          name(), fmt::join(selected, ", "), selected.size(), slices.size()))
+                            .with_hint("pass one slice per dimension, or none")));
+  }
+  const ElementType stored = type();
+  const auto elements = static_cast<std::uint64_t>(HT_TRY(located(layout::count_elements(entry.dims))));
+  const std::uint64_t unit = stored.is_blocks() ? stored.block_elements : 1;
+  const auto bytes = values::stored_bytes(stored, static_cast<std::int64_t>(elements));
+  // The library's parsers check this, a caller's format may not.
+  if (elements % unit != 0 || bytes > entry.bytes) {
+    return fail(located(Error(ErrorCode::size_mismatch, "elements_are_within_the_stored_bytes",
+                              format_text("tensor '{}', {} [{}]: needs {} bytes but has {}", name(),
+                                          stored.name, fmt::join(entry.dims, ", "), bytes, entry.bytes))
+                            .with_hint("correct the parser of the format")));
+  }
+  std::vector<std::int64_t> strides(selected.size());
+  if (entry.is_splat()) {
+    layout::fill_row_major_strides(entry.dims, strides);
+  } else {
+    fill_strides(strides);
+  }
+  return located(select_elements(selected, strides, rows_ ? first_row() * strides[0] : 0, slices));
+}
+
+Result<void> AnyTensor::read(MutableBytes into, std::span<const Slice> slices,
+                             const ReadOptions& options) const {
+  return without_bad_alloc([&]() -> Result<void> {
+    const ElementType stored = type();
+    const SelectionResult result{.type = HT_TRY(result_type(options)),
+                                 .rounding = options.rounding.value_or(Rounding{}),
+                                 .unpack = options.unpack};
+    // The bytes of an unknown type are its only element.
+    const bool has_elements = stored.is_known() || !slices.empty();
+    const Selection selection = has_elements ? HT_TRY(select(slices)) : Selection{};
+    if (result.type.is_blocks() && !selection.has_whole_units(stored.block_elements)) {
+      return fail(
+          located(Error(ErrorCode::unsupported_encoding, "stored_blocks_are_read_whole",
+                        format_text("tensor '{}' is {}: the slices select parts of blocks of {} elements",
+                                    name(), stored.name, stored.block_elements))
+                      .with_hint("read it as F32, or select whole rows")));
     }
-    return storage;
+    const std::uint64_t bytes = has_elements ? result.bytes_for(selection.count) : byte_size();
+    if (into.size() != bytes) {
+      return fail(located(Error(ErrorCode::size_mismatch, "memory_has_the_size_of_the_result",
+                                format_text("tensor '{}': the result has {} bytes but the memory has {}",
+                                            name(), bytes, into.size()))
+                              .with_hint("pass memory of the size of the result")));
+    }
+    if (!has_elements) return copy_to(into);
+    if (bytes == 0) return {};
+    return located(read_stored(into, selection, result, options.work));
   });
+}
+
+Result<void> AnyTensor::read_stored(MutableBytes into, const Selection& selection,
+                                    const SelectionResult& result, const WorkOptions& work) const {
+  const Entry entry = this->entry();
+  StoredElements stored{.type = type(), .bytes = entry.bytes};
+  if (entry.is_splat()) {
+    stored.read = [&](std::uint64_t offset, MutableBytes part) -> Result<void> {
+      fill_with(part, entry.splat, offset);
+      return {};
+    };
+    return read_selection(stored, selection, result, into, work);
+  }
+  HT_TRY(ModelAccess::check_available(*state_, entry));
+  const auto relayout = HT_TRY(relayout_of(entry));
+  if (relayout && !relayout->numbers.empty()) stored.relayout = relayout.get();
+  if (is_resident()) {
+    stored.in_place = resident_.bytes.data();
+    return read_selection(stored, selection, result, into, work);
+  }
+  auto& file = state_->mapped->file(entry.file);
+  HT_TRY(file.source().check_unchanged());
+  io::Strategy::MapDone placed;
+  if (file.can_use_in_place()) {
+    placed = HT_TRY(locate());
+    stored.in_place = placed.memory.bytes.data();
+    stored.fetch = [&, whole = ModelAccess::whole(*this)](std::uint64_t offset, std::uint64_t bytes) {
+      return ModelAccess::fetch(whole, offset, bytes);
+    };
+  } else {
+    stored.read = [&](std::uint64_t offset, MutableBytes part) {
+      return file.read(entry.offset + offset, part);
+    };
+  }
+  HT_TRY(read_selection(stored, selection, result, into, work));
+  return file.source().check_unchanged();
 }
 
 Result<void> AnyTensor::read_values(std::span<double> into, std::int64_t first) const {

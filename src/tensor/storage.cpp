@@ -12,15 +12,16 @@ struct Storage::Block {
   MutableBytes bytes;
   bool writable = false;
   Origin origin;
+  bool may_be_mapped = false;
 };
 
 Storage::Storage(std::shared_ptr<const Block> block) noexcept : block_(std::move(block)) {}
 
 Result<Storage> Storage::make(std::shared_ptr<const void> owner, MutableBytes bytes, bool writable,
-                              Origin origin) {
+                              Origin origin, bool may_be_mapped) {
   return without_bad_alloc([&]() -> Result<Storage> {
-    return Storage(
-        std::make_shared<const Block>(Block{std::move(owner), bytes, writable, std::move(origin)}));
+    return Storage(std::make_shared<const Block>(
+        Block{std::move(owner), bytes, writable, std::move(origin), may_be_mapped}));
   });
 }
 
@@ -62,8 +63,8 @@ Result<Storage> Storage::borrowed_read_only(Bytes bytes) {
   return make(nullptr, protected_by_flag(bytes), false, Borrowed{});
 }
 
-Result<Storage> Storage::kept_by(std::shared_ptr<const void> owner, MutableBytes bytes) {
-  return make(std::move(owner), bytes, true, Owned{});
+Result<Storage> Storage::kept_by(std::shared_ptr<const void> owner, MutableBytes bytes, bool may_be_mapped) {
+  return make(std::move(owner), bytes, true, Owned{}, may_be_mapped);
 }
 
 Result<Storage> Storage::kept_read_only(std::shared_ptr<const void> owner, Bytes bytes) {
@@ -85,7 +86,7 @@ Bytes Storage::bytes() const noexcept { return block_ ? Bytes(block_->bytes) : B
 bool Storage::writable() const noexcept { return block_ && block_->writable; }
 
 bool Storage::may_be_mapped() const noexcept {
-  return block_ && !std::holds_alternative<Owned>(block_->origin);
+  return block_ && (block_->may_be_mapped || !std::holds_alternative<Owned>(block_->origin));
 }
 
 Result<MutableBytes> Storage::writable_bytes() const {

@@ -81,6 +81,14 @@ io::IoResult<io::Region> FaultyPort::map(io::FileHandle file, std::uint64_t offs
   return region;
 }
 
+io::IoResult<io::Region> FaultyPort::map_private(io::FileHandle file, std::uint64_t offset,
+                                                 std::uint64_t bytes) {
+  if (const auto error = fault(Call::map_private)) return tl::unexpected(*error);
+  auto region = real_.map_private(file, offset, bytes);
+  if (region) ++mapped_regions_;
+  return region;
+}
+
 io::IoResult<void> FaultyPort::unmap(io::Region region) {
   if (const auto error = fault(Call::unmap)) return tl::unexpected(*error);
   auto done = real_.unmap(region);

@@ -23,6 +23,7 @@ enum class Call {
   list,
   read_at,
   map,
+  map_private,
   unmap,
   map_over,
   advise,
@@ -85,6 +86,8 @@ class FaultyPort final : public io::Port {
   io::IoResult<std::vector<std::string>> list(const std::filesystem::path& path) override;
   io::IoResult<std::uint64_t> read_at(io::FileHandle file, std::uint64_t offset, MutableBytes into) override;
   io::IoResult<io::Region> map(io::FileHandle file, std::uint64_t offset, std::uint64_t bytes) override;
+  io::IoResult<io::Region> map_private(io::FileHandle file, std::uint64_t offset,
+                                       std::uint64_t bytes) override;
   io::IoResult<void> unmap(io::Region region) override;
   io::IoResult<void> map_over(io::Region region, io::FileHandle file, std::uint64_t offset) override;
   io::IoResult<void> advise(io::Region region, io::Strategy::Advice advice) override;

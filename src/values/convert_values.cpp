@@ -154,27 +154,6 @@ class StripConverter {
   alignas(64) double doubles_[strip_elements];
 };
 
-// The same with streaming stores, which bypass the caches and avoid reading the overwritten lines.
-void convert_streaming(const Conversion& conversion, const std::byte* stored, std::byte* into,
-                       std::int64_t count, std::uint64_t first) noexcept {
-  StripConverter converter(conversion);
-  alignas(64) std::byte strip[strip_elements * 8];
-  for (std::int64_t at = 0; at < count; at += strip_elements) {
-    const std::int64_t elements = std::min(strip_elements, count - at);
-    std::byte* const target = into + stored_bytes(conversion.to, at);
-    const auto bytes = static_cast<std::size_t>(stored_bytes(conversion.to, elements));
-    converter.convert(stored + stored_bytes(conversion.from, at), strip, elements,
-                      first + static_cast<std::uint64_t>(at));
-    // Strips of all types except block encodings have a multiple of 64 bytes.
-    if (reinterpret_cast<std::uintptr_t>(target) % 64 == 0 && bytes % 64 == 0) {
-      copy_streaming(strip, target, bytes);
-    } else {
-      std::memcpy(target, strip, bytes);
-    }
-  }
-  end_streaming();
-}
-
 }  // namespace
 
 bool is_lossless(const ElementType& from, const ElementType& to) noexcept {
@@ -234,6 +213,27 @@ void convert_values(const Conversion& conversion, const std::byte* stored, std::
     converter.convert(stored + stored_bytes(conversion.from, at), into + stored_bytes(conversion.to, at),
                       std::min(strip_elements, count - at), first + static_cast<std::uint64_t>(at));
   }
+}
+
+// Streaming stores also avoid reading the overwritten lines.
+void convert_streaming(const Conversion& conversion, const std::byte* stored, std::byte* into,
+                       std::int64_t count, std::uint64_t first) noexcept {
+  StripConverter converter(conversion);
+  alignas(64) std::byte strip[strip_elements * 8];
+  for (std::int64_t at = 0; at < count; at += strip_elements) {
+    const std::int64_t elements = std::min(strip_elements, count - at);
+    std::byte* const target = into + stored_bytes(conversion.to, at);
+    const auto bytes = static_cast<std::size_t>(stored_bytes(conversion.to, elements));
+    converter.convert(stored + stored_bytes(conversion.from, at), strip, elements,
+                      first + static_cast<std::uint64_t>(at));
+    // Strips of all types except block encodings have a multiple of 64 bytes.
+    if (reinterpret_cast<std::uintptr_t>(target) % 64 == 0 && bytes % 64 == 0) {
+      copy_streaming(strip, target, bytes);
+    } else {
+      std::memcpy(target, strip, bytes);
+    }
+  }
+  end_streaming();
 }
 
 Result<void> convert_in_parallel(const Conversion& conversion, const std::byte* stored, std::byte* into,

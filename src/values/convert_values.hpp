@@ -32,6 +32,10 @@ struct Conversion {
 void convert_values(const Conversion& conversion, const std::byte* stored, std::byte* into,
                     std::int64_t count, std::uint64_t first = 0) noexcept;
 
+/// The same with streaming stores, which bypass the caches: for results that do not fit them.
+void convert_streaming(const Conversion& conversion, const std::byte* stored, std::byte* into,
+                       std::int64_t count, std::uint64_t first = 0) noexcept;
+
 /// The same, in parallel. The caller guards mapped bytes.
 [[nodiscard]] Result<void> convert_in_parallel(const Conversion& conversion, const std::byte* stored,
                                                std::byte* into, std::int64_t count, std::uint64_t first = 0);

@@ -8,8 +8,8 @@
 //
 // A call of `guarded` is a section. The computation runs to its end: a signal handler replaces the unreadable
 // pages with zeros, the result is discarded, and the section restores the pages of the file before it
-// returns. When a section begins or ends, it restores replaced pages in its ranges. This does not hide the
-// fault from other open sections over these pages: each has recorded its Error. Unguarded threads read zeros
+// returns. When a section begins or ends, it restores replaced pages in its ranges. Other open
+// sections over these pages still report the fault: each recorded its Error. Unguarded threads read zeros
 // until the pages are restored. A fault outside of all sections calls the previously installed
 // handler, or terminates the process. Without a fault, a section costs two atomic exchanges.
 //

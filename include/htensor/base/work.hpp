@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <stop_token>
+#include <string_view>
 
 // Threads on which the library computes.
 //
@@ -62,6 +63,10 @@ struct ComputeOptions {
   /// default queue of the device.
   const OpenClQueue* queue = nullptr;
 };
+
+/// The CPU features that the library's kernels use beyond the baseline of the build, separated by spaces:
+/// "avx2 vpclmulqdq". Empty if there are none. A NUL follows the text.
+[[nodiscard]] std::string_view cpu_features() noexcept;
 
 /// What a write does if its target exists.
 enum class IfExists : std::uint8_t { fail, replace };

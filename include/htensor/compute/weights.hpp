@@ -155,7 +155,7 @@ struct RuntimeMatrix {
   [[nodiscard]] std::int64_t extent(std::size_t i) const noexcept { return extents.extents()[i]; }
 };
 
-/// Calls of RuntimeWeights of any type.
+/// Type-erased calls of the members of RuntimeWeights.
 struct ErasedWeights {
   std::string_view name;
   ElementType type;

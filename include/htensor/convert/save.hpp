@@ -131,6 +131,11 @@ template <class D, class S>
                          tensor.storage(), tensor.bytes());
 }
 
+/// A tensor of a model to save under a name. The result keeps its bytes alive, in place where they are
+/// row-major and little-endian; others are copied. A note of the tensor in its file is not saved. Errors of
+/// `AnyTensor::storage` and `AnyTensor::copy_to`.
+[[nodiscard]] Result<TensorToSave> to_save(std::string_view name, const AnyTensor& tensor);
+
 struct SaveOptions {
   ConvertOptions what{};
   ApplyOptions how{};
@@ -147,6 +152,21 @@ struct SaveOptions {
 /// device, `truncated` if a file ends within a range.
 [[nodiscard]] Result<Converted> save(const std::filesystem::path& target,
                                      std::span<const TensorToSave> tensors, const SaveOptions& options = {});
+
+/// The files that `save` would write, and its losses. Writes nothing. The plan describes these tensors only:
+/// `apply` refuses it. Errors of the tensors and of the format.
+[[nodiscard]] Result<ConversionPlan> plan_save(const std::filesystem::path& target,
+                                               std::span<const TensorToSave> tensors,
+                                               const SaveOptions& options);
+
+/// Returns memory of the caller for a file of this many bytes; null if there is none.
+using AllocateFile = std::function<std::byte*(std::uint64_t bytes)>;
+
+/// Writes the bytes of the same file to memory that `allocate`, which is called once, returns. `what.format`
+/// is required. After an error the memory has no defined contents. `bad_state` for shards and a seal,
+/// `out_of_memory`, and the errors of `save`.
+[[nodiscard]] Result<void> save_to_memory(std::span<const TensorToSave> tensors, const AllocateFile& allocate,
+                                          const SaveOptions& options);
 
 // The weights of a model as an MLIR module for IREE: one `util.global` per tensor, which refers to an entry
 // of a parameter archive or contains the data.
@@ -199,6 +219,13 @@ using MlirSink = std::function<Result<void>(std::string_view)>;
 
 /// The same, as one string.
 [[nodiscard]] Result<std::string> mlir_text(const Model& model, const MlirOptions& options = {});
+
+/// Checks, before a conversion, that `write_mlir` can write its module afterwards: the file is not one of
+/// `model_files`, the files of the source and of the target, and `how` allows it to be replaced.
+/// `already_exists`, `write_failed`.
+[[nodiscard]] Result<void> check_mlir_target(const std::filesystem::path& module,
+                                             std::span<const std::filesystem::path> model_files,
+                                             const WriteOptions& how = {});
 
 /// Writes the module to a file, atomically as `ht::write` does.
 [[nodiscard]] Result<void> write_mlir(const std::filesystem::path& path, const Model& model,

@@ -10,7 +10,7 @@
 //   struct Card {
 //     using Slices = ht::SliceList<ht::slice::Core>;
 //     static constexpr std::string_view name = "Card";
-//     static constexpr bool host_accessible = false;     // true: loops of the host where `run` is missing
+//     static constexpr bool host_accessible = false;     // true: host loops replace a missing `run`
 //
 //     template <class D>
 //     static constexpr bool stores = D::bits == 32;

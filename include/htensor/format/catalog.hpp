@@ -23,6 +23,7 @@ enum class ElementOrder : std::uint8_t { row_major, column_major };
 
 /// A tensor in a catalog. The views are valid until the catalog is destroyed or moved.
 struct Entry {
+  /// In a catalog, a NUL follows the name.
   std::string_view name{};
   /// The dtype of a dense tensor. `invalid` for a block encoding, and if the file does not state a type.
   DTypeTag dtype = DTypeTag::invalid;

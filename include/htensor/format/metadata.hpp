@@ -129,6 +129,10 @@ class Metadata {
   [[nodiscard]] detail::IndexIterator<Metadata> end() const noexcept;
   /// The value of a key, in constant time. Requires `index`, which CatalogBuilder::build calls.
   [[nodiscard]] std::optional<MetaValue> find(std::string_view key) const noexcept;
+  /// The index of a key, likewise.
+  [[nodiscard]] std::optional<std::size_t> index_of(std::string_view key) const noexcept {
+    return keys_.find(key);
+  }
 
   /// Reserves memory for this many values, and for this many bytes of all keys and all values. Do not pass
   /// unchecked numbers from a file.
@@ -183,7 +187,7 @@ class Metadata {
   std::vector<Owned> owned_;  // by index
 };
 
-// Changes to metadata, with values as text.
+// Changes to metadata, with values as text or as they are stored.
 
 /// Whether the item is padding that an edit left in a header (`htensor.pad`, spaces only). It describes the
 /// file's layout and not the model, so it is not shown, compared or converted.
@@ -208,6 +212,9 @@ struct MetadataEdit {
   std::optional<std::string> value{};
   /// If nullopt, an existing key keeps its type and a new key is a string.
   std::optional<Type> type{};
+  /// The value itself, instead of `value` and `type`. Its bytes are well-formed, as `MetaValue::bytes`
+  /// describes, and outlive the edit.
+  std::optional<MetaValue> exact{};
 };
 
 /// "u32", "string", … or "array:u32".

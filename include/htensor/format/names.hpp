@@ -152,10 +152,11 @@ class NameStore {
   void add(std::string_view name);
 
   [[nodiscard]] std::size_t size() const noexcept { return ends_.size(); }
-  /// `index` must be less than `size`. The view is valid while the store is alive and unchanged.
+  /// `index` must be less than `size`. The view is valid while the store is alive and unchanged. A NUL
+  /// follows it, so that C programs get the name without a copy.
   [[nodiscard]] std::string_view operator[](std::size_t index) const noexcept {
     const std::uint64_t begin = index == 0 ? 0 : ends_[index - 1];
-    return std::string_view(text_).substr(begin, ends_[index] - begin);
+    return std::string_view(text_).substr(begin, ends_[index] - begin - 1);
   }
 
   /// Builds the index for `find`, in linear time for any names. Returns the position of the first duplicate,

@@ -64,6 +64,8 @@ class Strategy {
   /// Requests the range in place.
   struct MapRequest {
     FileRange range;
+    /// Private, writable memory: writes are visible only through private requests, never in the source.
+    bool is_private = false;
   };
   /// Requests the range in memory.
   struct LoadRequest {

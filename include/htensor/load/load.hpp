@@ -173,7 +173,7 @@ using PlaceTensor = std::function<MutableBytes(const AnyTensor& tensor)>;
 // reclaim page cache pages earlier; access then waits for the disk. A dropped layer leaves this process, and
 // leaves the page cache unless another process has it mapped. Pages that a layer shares with other data stay,
 // a few at each end. Some file systems drop page cache only in units of up to 2 MiB. Bytes in two layers
-// count for each. Resident pages are not checked again: compute under `ht::guarded` if a file may be
+// count twice. Resident pages are not checked again: compute under `ht::guarded` if a file may be
 // truncated meanwhile.
 
 struct WindowOptions {

@@ -18,8 +18,10 @@
 #include <htensor/io/strategy.hpp>
 #include <htensor/tensor/block_tensor.hpp>
 #include <htensor/tensor/tensor.hpp>
+#include <htensor/values/cast.hpp>
 #include <htensor/values/statistics.hpp>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -28,13 +30,15 @@ namespace ht::inline v1 {
 
 struct ModelState;
 struct Relayout;
+struct Selection;
+struct SelectionResult;
 
 class AnyTensor {
  public:
   /// Valid while the model or any of its tensors exists.
   [[nodiscard]] std::string_view name() const noexcept { return entry().name; }
   [[nodiscard]] ElementType type() const noexcept;
-  /// Outermost first. Also empty if the file does not state a type.
+  /// Outermost first. Empty for a scalar, and if the file does not state a type.
   [[nodiscard]] std::span<const std::int64_t> dims() const noexcept;
   /// In elements: element (i, j, …) is at i × strides[0] + j × strides[1] + … All 0 for a splat. Empty unless
   /// the tensor is dense. `out_of_memory`.
@@ -59,11 +63,50 @@ class AnyTensor {
   [[nodiscard]] Result<Bytes> bytes() const&& = delete;
   /// The same bytes with their owner and their position in the file.
   [[nodiscard]] Result<Storage> storage() const;
+  /// The stored bytes in writable memory: private pages of the file, mapped once per file and copied when
+  /// they are written. Writes are visible through every private storage of the model, but never in the file
+  /// nor in `bytes`, `read` and other functions. They last as long as the model or a private storage of the
+  /// file. After a load with the strategy `read`, it is the model's own memory, and writes are visible
+  /// everywhere. Bytes of a source that is not a file are copied once per tensor. Errors are those of
+  /// `bytes`; a private page that could not be read stays zero, and later guarded reads behind it fail.
+  [[nodiscard]] Result<Storage> private_storage() const;
 
   /// Fills `into` with bytes of the dense, row-major, little-endian form of the tensor, from byte `begin` of
   /// that form on. Splats are expanded; blocks are not decoded. `unsupported_encoding` for big-endian blocks
   /// that cannot be byte-swapped, `out_of_bounds` beyond the end.
   [[nodiscard]] Result<void> copy_to(MutableBytes into, std::uint64_t begin = 0) const;
+
+  /// The elements `start`, `start + step`, … before `stop` of a dimension. Positions do not wrap: for a
+  /// negative step, `stop` is -1 or more.
+  struct Slice {
+    std::int64_t start = 0;
+    std::int64_t stop = 0;
+    std::int64_t step = 1;
+  };
+
+  struct ReadOptions {
+    /// The dtype to write; `invalid` is the stored type. Blocks are decoded, and count as F32.
+    DTypeTag dtype = DTypeTag::invalid;
+    /// Rounds values that the dtype does not hold; otherwise such a dtype is `would_lose`. Stochastic
+    /// rounding depends on the index of the element in the result.
+    std::optional<Rounding> rounding{};
+    /// Writes each element of fewer than 8 bits, as stored, into the low bits of a byte of its own. `dtype`
+    /// is the stored one.
+    bool unpack = false;
+    WorkOptions work{};
+  };
+
+  /// Fills `into` with the selected elements: dense, row-major, in this machine's byte order. `slices` has
+  /// one entry per dimension, or none to select all elements. Reads only what is selected, whole blocks at
+  /// least, on all processors. `into` must have the size of the result: `size_mismatch`. `shape_mismatch` for
+  /// another number of slices, `out_of_bounds`, `would_lose`; `dtype_mismatch` for `unpack` with another
+  /// dtype; `unsupported_encoding` for blocks as stored unless whole blocks are selected, and for values of
+  /// unknown and user-defined dtypes. Also the errors of `copy_to`, and `cancelled`.
+  [[nodiscard]] Result<void> read(MutableBytes into, std::span<const Slice> slices,
+                                  const ReadOptions& options) const;
+  [[nodiscard]] Result<void> read(MutableBytes into, std::span<const Slice> slices = {}) const {
+    return read(into, slices, ReadOptions());
+  }
 
   /// Returns `count` stored bytes from `begin` on. They are in place, with the cautions of `bytes`, if the
   /// tensor was loaded or its file is mapped as a whole. Otherwise, and for mapped files under
@@ -148,6 +191,8 @@ class AnyTensor {
 
   AnyTensor(std::shared_ptr<const ModelState> state, std::size_t index) noexcept;
 
+  /// Of a slice.
+  [[nodiscard]] std::int64_t first_row() const noexcept;
   [[nodiscard]] bool is_resident() const noexcept { return resident_.owner != nullptr; }
   /// The bytes of the whole tensor in place.
   [[nodiscard]] Result<io::Strategy::MapDone> locate() const;
@@ -165,6 +210,13 @@ class AnyTensor {
   [[nodiscard]] Result<Storage> copied() const;
   [[nodiscard]] Result<Storage> plain_storage(std::uint64_t alignment) const;
   [[nodiscard]] Result<Storage> cast_to(const DTypeInfo& requested) const;
+  /// Fails unless values of the stored type can be converted to the dtype.
+  [[nodiscard]] Result<void> check_conversion(const DTypeInfo& requested, bool may_round) const;
+  /// The type that `read` writes.
+  [[nodiscard]] Result<ElementType> result_type(const ReadOptions& options) const;
+  [[nodiscard]] Result<Selection> select(std::span<const Slice> slices) const;
+  [[nodiscard]] Result<void> read_stored(MutableBytes into, const Selection& selection,
+                                         const SelectionResult& result, const WorkOptions& work) const;
   void clear_padding(MutableBytes into, std::uint64_t begin) const noexcept;
   void fill_strides(std::span<std::int64_t> strides) const noexcept;
   /// Adds a hint to an error about bytes that cannot be used in place.

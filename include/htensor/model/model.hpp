@@ -23,6 +23,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -76,6 +77,8 @@ struct TensorResidency {
 
 class Model {
  public:
+  struct Diagnosis;
+
   // No move: a copy increments a reference count, and a moved-from Model would be unusable.
   Model(const Model&) = default;
   Model& operator=(const Model&) = default;
@@ -181,6 +184,27 @@ class Model {
 /// Parses an index but no header.
 [[nodiscard]] Result<std::vector<std::filesystem::path>> files_of_model(const std::filesystem::path& path,
                                                                         const OpenOptions& options = {});
+
+/// What a path is and what is wrong with it.
+struct Model::Diagnosis {
+  /// The format of the file or, if the file cannot be parsed, of its name; empty if unknown.
+  std::string format{};
+  /// Whether `Model::open` accepts the path.
+  bool is_readable = false;
+  /// The catalog, opened with `catalog_only`. Also for a file whose data is incomplete.
+  std::optional<Model> model{};
+  /// Each with a path and a hint.
+  std::vector<Error> problems{};
+  /// The format allows it, but other programs may refuse it.
+  std::vector<Error> warnings{};
+  /// Files of a set that do not exist.
+  std::vector<std::filesystem::path> missing_files{};
+};
+
+/// Examines a path by its headers and file sizes. A malformed file is a Diagnosis with problems.
+/// `open_failed`, `read_failed` and `not_regular_file` if the path cannot be examined.
+[[nodiscard]] Result<Model::Diagnosis> diagnose(const std::filesystem::path& path,
+                                                const OpenOptions& options = {});
 
 static_assert(sizeof(Model) == 2 * sizeof(void*));
 

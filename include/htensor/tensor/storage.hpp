@@ -60,7 +60,9 @@ class Storage {
   /// Only read-only tensors can view this storage.
   [[nodiscard]] static Result<Storage> borrowed_read_only(Bytes bytes);
   /// Memory that `owner` releases when the last handle is destroyed, for example from a device's allocator.
-  [[nodiscard]] static Result<Storage> kept_by(std::shared_ptr<const void> owner, MutableBytes bytes);
+  /// `may_be_mapped` states that the memory may be private pages of a file, whose reads can fail.
+  [[nodiscard]] static Result<Storage> kept_by(std::shared_ptr<const void> owner, MutableBytes bytes,
+                                               bool may_be_mapped = false);
   /// Same, read-only.
   [[nodiscard]] static Result<Storage> kept_read_only(std::shared_ptr<const void> owner, Bytes bytes);
   /// Read-only bytes of a file that `owner` keeps mapped.
@@ -74,7 +76,8 @@ class Storage {
 
   [[nodiscard]] Bytes bytes() const noexcept;
   [[nodiscard]] bool writable() const noexcept;
-  /// Whether the bytes may be mapped pages of a file, whose reads can fail: true for all origins but `Owned`.
+  /// Whether the bytes may be mapped pages of a file, whose reads can fail: true for all origins but `Owned`,
+  /// and for private pages.
   [[nodiscard]] bool may_be_mapped() const noexcept;
   /// `bad_state` for read-only bytes.
   [[nodiscard]] Result<MutableBytes> writable_bytes() const;
@@ -89,7 +92,7 @@ class Storage {
   struct Block;
   explicit Storage(std::shared_ptr<const Block> block) noexcept;
   [[nodiscard]] static Result<Storage> make(std::shared_ptr<const void> owner, MutableBytes bytes,
-                                            bool writable, Origin origin);
+                                            bool writable, Origin origin, bool may_be_mapped = false);
 
   std::shared_ptr<const Block> block_;
 };

@@ -6,10 +6,10 @@
 //   HT_TRY(ht::cast_into(buffer, q4k));                          // into the caller's tensor
 //   for (float x : ht::as<ht::F32>(bf16)) use(x);                // converts each element when it is read
 //
-// `upcast` widens within a family, `cast` goes wherever every finite value fits, and `as` is a lazy `cast`. A
-// conversion that would lose a value does not compile: `cast_lossy` and `cast_lossy_into` round. Sources are
-// tensors of any strides, mapped ones included, and block tensors. Conversions between dtypes of the library
-// run on all processors.
+// `upcast` widens within a family, `cast` converts to any dtype that holds every finite value, and `as` is a
+// lazy `cast`. A conversion that would lose a value does not compile: `cast_lossy` and `cast_lossy_into`
+// round. Sources are tensors of any strides, mapped ones included, and block tensors. Conversions between
+// dtypes of the library run on all processors.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -86,38 +85,10 @@ Result<void> complete(ConvertArguments& options) {
 
 // Checks the module before the first write.
 Result<void> check_module(const ConvertArguments& options, const ConversionPlan& plan, const Model& source) {
-  const Path module = options.module;
-  if (module.empty()) return {};
-  std::error_code none;
-  const auto is_module = [&](const Path& file) {
-    return file.lexically_normal() == module.lexically_normal() ||
-           std::filesystem::equivalent(file, module, none);
-  };
-  const bool is_model_file = std::ranges::any_of(source.files(), is_module) ||
-                             std::ranges::any_of(plan.files, is_module, &PlannedFile::path);
-  if (is_model_file) {
-    return fail(Error(ErrorCode::already_exists, "module_is_a_separate_file",
-                      "is a file of the model and cannot also be the MLIR module")
-                    .at_path(options.module)
-                    .with_hint("choose another FILE for --emit-mlir"));
-  }
-  const auto folder = module.has_parent_path() ? module.parent_path() : Path(".");
-  const bool is_writable = std::filesystem::is_directory(folder, none) && access(folder.c_str(), W_OK) == 0;
-  const auto module_status = std::filesystem::status(module, none);
-  if (!is_writable ||
-      (std::filesystem::exists(module_status) && !std::filesystem::is_regular_file(module_status))) {
-    return fail(
-        Error(ErrorCode::write_failed, "module_can_be_written",
-              is_writable ? "exists and is not a regular file" : "its folder is missing or not writable")
-            .at_path(options.module)
-            .with_hint("choose another FILE for --emit-mlir"));
-  }
-  if (!options.force && std::filesystem::exists(module_status)) {
-    return fail(Error(ErrorCode::already_exists, "module_does_not_exist", "already exists")
-                    .at_path(options.module)
-                    .with_hint("choose another FILE for --emit-mlir, or replace it and DST with --force"));
-  }
-  return {};
+  if (options.module.empty()) return {};
+  auto files = source.files();
+  for (const auto& file : plan.files) files.push_back(file.path);
+  return check_mlir_target(options.module, files, {.if_exists = options.apply.if_exists});
 }
 
 // A part of a planned file and the origin of its bytes: a file of the source, a pattern, memory.

@@ -32,6 +32,8 @@ std::string_view allowing_option(Loss::Kind kind) noexcept {
   return "--raw-bytes";
 }
 
+}  // namespace
+
 // The hint names the options that allow every loss that is still refused, and no other.
 Result<void> check_losses(const ConversionPlan& plan, const ApplyOptions& options) {
   const Loss* first = nullptr;
@@ -51,6 +53,8 @@ Result<void> check_losses(const ConversionPlan& plan, const ApplyOptions& option
           .with_hint(format_text("{}, or allow the loss with {}", first->hint, fmt::join(missing, " ")));
   return fail(first->is_tensor ? std::move(error).at_tensor(first->name) : std::move(error));
 }
+
+namespace {
 
 // The offsets at which checksums of a seal begin or end, and the end of a header that is rewritten.
 std::vector<std::uint64_t> cuts_of(const PlannedFile& file, const Pieces* pieces) {

@@ -48,10 +48,179 @@ std::uint64_t tensor_bytes(const Relayout& relayout) {
   return bytes;
 }
 
-class FileCopy {
+// Reads parts of a planned file from their origins.
+class PartReader {
+ protected:
+  PartReader(const PlannedFile& file, const CopyOptions& options)
+      : file_(file), options_(options), parts_(covered_parts(file)) {}
+
+  [[nodiscard]] const io::Source& source(const PartOrigin::Stored& from) const {
+    return options_.sources[from.file]->source();
+  }
+  /// Null if the source is not a local file: its bytes are read then.
+  [[nodiscard]] const io::FileSource* local(const PartOrigin::Stored& from) const {
+    return options_.sources[from.file]->local();
+  }
+
+  // `room` holds stored bytes of values that are converted.
+  Result<void> read_part(const PlannedFile::Part& part, MutableBytes into, MutableBytes room) {
+    if (const auto* const from = std::get_if<PartOrigin::Stored>(&part.from))
+      return read_plainly(*from, into);
+    if (const auto* const relaid = std::get_if<PartOrigin::Relaid>(&part.from)) {
+      return read_relaid(relaid->file, relaid->offset, *file_.relayouts[relaid->relayout], relaid->before,
+                         into);
+    }
+    if (const auto* const converted = std::get_if<PartOrigin::Retyped>(&part.from))
+      return read_converted(*converted, into, room);
+    if (const auto* const memory = std::get_if<Bytes>(&part.from)) {
+      // The memory may be pages of a mapped file.
+      return guarded(*memory, [&] { std::ranges::copy(*memory, into.begin()); });
+    }
+    fill_with(into, std::get<PartOrigin::Repeated>(part.from).bytes());
+    return {};
+  }
+
+  Result<Bytes> read(const PartOrigin::Stored& from, std::uint64_t bytes, MutableBytes buffer) {
+    const auto& direct = direct_sources_[from.file];
+    if (direct.is_open()) {
+      const std::uint64_t begin = align_down(from.offset);
+      const std::uint64_t end = align_up(from.offset + bytes);
+      const auto got = local(from)->port().read_at(direct.handle(), begin,
+                                                   buffer.first(static_cast<std::size_t>(end - begin)));
+      const auto before = static_cast<std::size_t>(from.offset - begin);
+      if (got && *got >= before + bytes)
+        return Bytes(buffer).subspan(before, static_cast<std::size_t>(bytes));
+      // After any failure, the buffered read succeeds or reports the error.
+    }
+    const MutableBytes into = buffer.first(static_cast<std::size_t>(bytes));
+    HT_TRY(read_plainly(from, into));
+    return Bytes(into);
+  }
+
+  Result<void> read_plainly(const PartOrigin::Stored& from, MutableBytes into) {
+    auto done = source(from).read(from.offset, into);
+    // If the file was truncated meanwhile, report it as changed.
+    if (!done) HT_TRY(source(from).check_unchanged());
+    return done;
+  }
+
+  // Reads the bytes from offset `before` on of a tensor whose layout is changed.
+  Result<void> read_relaid(std::uint32_t file, std::uint64_t offset, const Relayout& relayout,
+                           std::uint64_t before, MutableBytes into) {
+    const PartOrigin::Stored from{file, offset};
+    return relayout_into(
+        into, relayout, before, [&](std::uint64_t first, MutableBytes units) -> Result<void> {
+          if (relayout.column_major.empty())
+            return read_plainly({from.file, from.offset + first * relayout.unit_bytes}, units);
+          // The elements are scattered over the tensor, and each may need a disk read.
+          if (options_.work.stop.stop_requested()) return fail(stopped());
+          io::MappedFile& mapped = *options_.sources[from.file];
+          if (!mapped.can_use_in_place()) {
+            return read_units(units, relayout, first, [&](std::uint64_t at, MutableBytes unit) {
+              return read_plainly({from.file, from.offset + at}, unit);
+            });
+          }
+          return mapped.visit(from.offset, tensor_bytes(relayout), [&](Bytes stored) -> Result<void> {
+            copy_units(units, stored, relayout, first);
+            return {};
+          });
+        });
+  }
+
+  // Converts the elements that the bytes belong to in steps. `room` holds the stored bytes of one step.
+  Result<void> read_converted(const PartOrigin::Retyped& from, MutableBytes into, MutableBytes room) {
+    const PlannedFile::ValueChange& change = file_.changes[from.change];
+    const auto bytes_of = [](const ElementType& type, std::uint64_t elements) {
+      return values::stored_bytes(type, static_cast<std::int64_t>(elements));
+    };
+    // Whole blocks and bytes of both types. The larger block size is a multiple of the smaller: both are
+    // powers of two.
+    const std::uint64_t unit = std::max({std::uint64_t{change.from.block_elements},
+                                         std::uint64_t{change.to.block_elements}, std::uint64_t{8}});
+    const std::uint64_t unit_bytes = bytes_of(change.to, unit);
+    const std::uint64_t max_step =
+        std::max(copied_bytes / 2 / bytes_of(change.from, unit), std::uint64_t{1}) * unit;
+    const std::uint64_t end = from.before + into.size();
+    std::vector<std::byte> partial;
+    for (std::uint64_t at = from.before; at < end;) {
+      if (options_.work.stop.stop_requested()) return fail(stopped());
+      const std::uint64_t first = at / unit_bytes * unit;
+      const std::uint64_t begin = bytes_of(change.to, first);
+      const std::uint64_t units = (end - begin + unit_bytes - 1) / unit_bytes;
+      const std::uint64_t count = std::min({units * unit, max_step, change.elements - first});
+      const Bytes stored = HT_TRY(read_stored(from, change, first, count, room));
+      const std::uint64_t converted_end = begin + bytes_of(change.to, count);
+      const auto convert_to = [&](std::byte* target) {
+        values::convert_values({change.from, change.to, change.rounding}, stored.data(), target,
+                               static_cast<std::int64_t>(count), first);
+      };
+      const std::uint64_t stop = std::min(end, converted_end);
+      const MutableBytes target =
+          into.subspan(static_cast<std::size_t>(at - from.before), static_cast<std::size_t>(stop - at));
+      if (begin == at && converted_end <= end) {
+        convert_to(target.data());
+      } else {
+        partial.resize(static_cast<std::size_t>(converted_end - begin));
+        convert_to(partial.data());
+        std::ranges::copy(std::span(partial).subspan(static_cast<std::size_t>(at - begin), target.size()),
+                          target.begin());
+      }
+      at = stop;
+    }
+    return {};
+  }
+
+  // The stored bytes of some elements, row-major and little-endian.
+  Result<Bytes> read_stored(const PartOrigin::Retyped& from, const PlannedFile::ValueChange& change,
+                            std::uint64_t first, std::uint64_t count, MutableBytes room) {
+    const std::uint64_t begin = values::stored_bytes(change.from, static_cast<std::int64_t>(first));
+    const std::uint64_t bytes = values::stored_bytes(change.from, static_cast<std::int64_t>(count));
+    if (!change.relayout) return read({from.file, from.offset + begin}, bytes, room);
+    const MutableBytes into = room.first(static_cast<std::size_t>(bytes));
+    HT_TRY(read_relaid(from.file, from.offset, *change.relayout, begin, into));
+    return Bytes(into);
+  }
+
+  Result<void> check_sources() {
+    for (const auto* const source : options_.sources) {
+      if (source != nullptr) HT_TRY(source->source().check_unchanged());
+    }
+    return {};
+  }
+
+  // The progress callback runs first, because it may request the stop.
+  [[nodiscard]] Result<void> check_stop() const {
+    report_progress();
+    if (!options_.work.stop.stop_requested()) return {};
+    return fail(stopped());
+  }
+
+  [[nodiscard]] Error stopped() const {
+    return Error(
+               ErrorCode::cancelled, "work_is_not_stopped",
+               format_text("stopped: {} of {} bytes written, nothing left behind", done_.load(), file_.bytes))
+        .at_path(file_.path.native());
+  }
+
+  void report_progress() const {
+    if (!options_.work.on_progress) return;
+    options_.work.on_progress({.done_bytes = std::min(done_.load(), file_.bytes),
+                               .total_bytes = file_.bytes,
+                               .elapsed = std::chrono::steady_clock::now() - begin_});
+  }
+
+  const PlannedFile& file_;
+  const CopyOptions& options_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::vector<PlannedFile::Part> parts_;
+  std::vector<io::DirectFile> direct_sources_;
+  std::atomic<std::uint64_t> done_ = 0;
+};
+
+class FileCopy : PartReader {
  public:
   FileCopy(const PlannedFile& file, io::AtomicFile& target, const CopyOptions& options)
-      : file_(file), target_(target), options_(options), parts_(covered_parts(file)) {}
+      : PartReader(file, options), target_(target) {}
 
   Result<CopiedBy> run() {
     HT_TRY(target_.resize(file_.bytes));
@@ -69,14 +238,6 @@ class FileCopy {
   }
 
  private:
-  [[nodiscard]] const io::Source& source(const PartOrigin::Stored& from) const {
-    return options_.sources[from.file]->source();
-  }
-  /// Null if the source is not a local file: its bytes are read then.
-  [[nodiscard]] const io::FileSource* local(const PartOrigin::Stored& from) const {
-    return options_.sources[from.file]->local();
-  }
-
   // Replaces each stored part by the parts that `deal` appends to its last argument; other parts stay.
   template <class Deal>
   Result<void> replace_stored(const Deal& deal) {
@@ -273,124 +434,12 @@ class FileCopy {
                                              static_cast<std::size_t>(piece.bytes));
     for (std::size_t i = 0; i < piece.parts; ++i) {
       const PlannedFile::Part part = within(piece, parts_[piece.first_part + i]);
-      const MutableBytes into = room.subspan(static_cast<std::size_t>(part.offset - piece.offset),
-                                             static_cast<std::size_t>(part.bytes));
-      if (const auto* const from = std::get_if<PartOrigin::Stored>(&part.from)) {
-        HT_TRY(read_plainly(*from, into));
-      } else if (const auto* const relaid = std::get_if<PartOrigin::Relaid>(&part.from)) {
-        HT_TRY(read_relaid(relaid->file, relaid->offset, *file_.relayouts[relaid->relayout], relaid->before,
-                           into));
-      } else if (const auto* const converted = std::get_if<PartOrigin::Retyped>(&part.from)) {
-        HT_TRY(read_converted(*converted, into, buffer.subspan(buffer_bytes)));
-      } else if (const auto* const memory = std::get_if<Bytes>(&part.from)) {
-        // The memory may be pages of a mapped file.
-        HT_TRY(guarded(*memory, [&] { std::ranges::copy(*memory, into.begin()); }));
-      } else {
-        fill_with(into, std::get<PartOrigin::Repeated>(part.from).bytes());
-      }
+      HT_TRY(read_part(part,
+                       room.subspan(static_cast<std::size_t>(part.offset - piece.offset),
+                                    static_cast<std::size_t>(part.bytes)),
+                       buffer.subspan(buffer_bytes)));
     }
     return Bytes(room);
-  }
-
-  Result<Bytes> read(const PartOrigin::Stored& from, std::uint64_t bytes, MutableBytes buffer) {
-    const auto& direct = direct_sources_[from.file];
-    if (direct.is_open()) {
-      const std::uint64_t begin = align_down(from.offset);
-      const std::uint64_t end = align_up(from.offset + bytes);
-      const auto got =
-          target_.port().read_at(direct.handle(), begin, buffer.first(static_cast<std::size_t>(end - begin)));
-      const auto before = static_cast<std::size_t>(from.offset - begin);
-      if (got && *got >= before + bytes)
-        return Bytes(buffer).subspan(before, static_cast<std::size_t>(bytes));
-      // After any failure, the buffered read succeeds or reports the error.
-    }
-    const MutableBytes into = buffer.first(static_cast<std::size_t>(bytes));
-    HT_TRY(read_plainly(from, into));
-    return Bytes(into);
-  }
-
-  Result<void> read_plainly(const PartOrigin::Stored& from, MutableBytes into) {
-    auto done = source(from).read(from.offset, into);
-    // If the file was truncated meanwhile, report it as changed.
-    if (!done) HT_TRY(source(from).check_unchanged());
-    return done;
-  }
-
-  // Reads the bytes from offset `before` on of a tensor whose layout is changed.
-  Result<void> read_relaid(std::uint32_t file, std::uint64_t offset, const Relayout& relayout,
-                           std::uint64_t before, MutableBytes into) {
-    const PartOrigin::Stored from{file, offset};
-    return relayout_into(
-        into, relayout, before, [&](std::uint64_t first, MutableBytes units) -> Result<void> {
-          if (relayout.column_major.empty())
-            return read_plainly({from.file, from.offset + first * relayout.unit_bytes}, units);
-          // The elements are scattered over the tensor, and each may need a disk read.
-          if (options_.work.stop.stop_requested()) return fail(stopped());
-          io::MappedFile& mapped = *options_.sources[from.file];
-          if (!mapped.can_use_in_place()) {
-            return read_units(units, relayout, first, [&](std::uint64_t at, MutableBytes unit) {
-              return read_plainly({from.file, from.offset + at}, unit);
-            });
-          }
-          return mapped.visit(from.offset, tensor_bytes(relayout), [&](Bytes stored) -> Result<void> {
-            copy_units(units, stored, relayout, first);
-            return {};
-          });
-        });
-  }
-
-  // Converts the elements that the bytes belong to in steps. `room` holds the stored bytes of one step.
-  Result<void> read_converted(const PartOrigin::Retyped& from, MutableBytes into, MutableBytes room) {
-    const PlannedFile::ValueChange& change = file_.changes[from.change];
-    const auto bytes_of = [](const ElementType& type, std::uint64_t elements) {
-      return values::stored_bytes(type, static_cast<std::int64_t>(elements));
-    };
-    // Whole blocks and bytes of both types. The larger block size is a multiple of the smaller: both are
-    // powers of two.
-    const std::uint64_t unit = std::max({std::uint64_t{change.from.block_elements},
-                                         std::uint64_t{change.to.block_elements}, std::uint64_t{8}});
-    const std::uint64_t unit_bytes = bytes_of(change.to, unit);
-    const std::uint64_t max_step =
-        std::max(copied_bytes / 2 / bytes_of(change.from, unit), std::uint64_t{1}) * unit;
-    const std::uint64_t end = from.before + into.size();
-    std::vector<std::byte> partial;
-    for (std::uint64_t at = from.before; at < end;) {
-      if (options_.work.stop.stop_requested()) return fail(stopped());
-      const std::uint64_t first = at / unit_bytes * unit;
-      const std::uint64_t begin = bytes_of(change.to, first);
-      const std::uint64_t units = (end - begin + unit_bytes - 1) / unit_bytes;
-      const std::uint64_t count = std::min({units * unit, max_step, change.elements - first});
-      const Bytes stored = HT_TRY(read_stored(from, change, first, count, room));
-      const std::uint64_t converted_end = begin + bytes_of(change.to, count);
-      const auto convert_to = [&](std::byte* target) {
-        values::convert_values({change.from, change.to, change.rounding}, stored.data(), target,
-                               static_cast<std::int64_t>(count), first);
-      };
-      const std::uint64_t stop = std::min(end, converted_end);
-      const MutableBytes target =
-          into.subspan(static_cast<std::size_t>(at - from.before), static_cast<std::size_t>(stop - at));
-      if (begin == at && converted_end <= end) {
-        convert_to(target.data());
-      } else {
-        partial.resize(static_cast<std::size_t>(converted_end - begin));
-        convert_to(partial.data());
-        std::ranges::copy(std::span(partial).subspan(static_cast<std::size_t>(at - begin), target.size()),
-                          target.begin());
-      }
-      at = stop;
-    }
-    return {};
-  }
-
-  // The stored bytes of some elements, row-major and little-endian.
-  Result<Bytes> read_stored(const PartOrigin::Retyped& from, const PlannedFile::ValueChange& change,
-                            std::uint64_t first, std::uint64_t count, MutableBytes room) {
-    const std::uint64_t begin = values::stored_bytes(change.from, static_cast<std::int64_t>(first));
-    const std::uint64_t bytes = values::stored_bytes(change.from, static_cast<std::int64_t>(count));
-    if (!change.relayout) return read({from.file, from.offset + begin}, bytes, room);
-    const MutableBytes into = room.first(static_cast<std::size_t>(bytes));
-    HT_TRY(read_relaid(from.file, from.offset, *change.relayout, begin, into));
-    return Bytes(into);
   }
 
   Result<void> write(const CopyPiece& piece, Bytes bytes, MutableBytes buffer) {
@@ -434,51 +483,66 @@ class FileCopy {
     }
   }
 
-  Result<void> check_sources() {
-    for (const auto* const source : options_.sources) {
-      if (source != nullptr) HT_TRY(source->source().check_unchanged());
-    }
-    return {};
-  }
-
-  // The progress callback runs first, because it may request the stop.
-  [[nodiscard]] Result<void> check_stop() const {
-    report_progress();
-    if (!options_.work.stop.stop_requested()) return {};
-    return fail(stopped());
-  }
-
-  [[nodiscard]] Error stopped() const {
-    return Error(
-               ErrorCode::cancelled, "work_is_not_stopped",
-               format_text("stopped: {} of {} bytes written, nothing left behind", done_.load(), file_.bytes))
-        .at_path(target_.target().native());
-  }
-
-  void report_progress() const {
-    if (!options_.work.on_progress) return;
-    options_.work.on_progress({.done_bytes = std::min(done_.load(), file_.bytes),
-                               .total_bytes = file_.bytes,
-                               .elapsed = std::chrono::steady_clock::now() - begin_});
-  }
-
-  const PlannedFile& file_;
   io::AtomicFile& target_;
-  const CopyOptions& options_;
-  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  std::vector<PlannedFile::Part> parts_;
   const io::DirectFile* direct_ = nullptr;
-  std::vector<io::DirectFile> direct_sources_;
   bool has_holes_ = false;
   std::atomic<bool> system_refuses_ = false;
-  std::atomic<std::uint64_t> done_ = 0;
   CopiedBy copied_by_;  // several workers add to it
+};
+
+// Fills memory instead of a file.
+class MemoryCopy : PartReader {
+ public:
+  MemoryCopy(const PlannedFile& file, const CopyOptions& options) : PartReader(file, options) {}
+
+  Result<void> run(MutableBytes into) {
+    // Gaps between the parts are not covered.
+    std::uint64_t end = 0;
+    for (const auto& part : parts_) {
+      clear(into, end, part.offset);
+      end = part.offset + part.bytes;
+    }
+    clear(into, end, file_.bytes);
+    direct_sources_.resize(options_.sources.size());
+    const auto pieces = pieces_of(parts_, copied_bytes);
+    Jobs jobs;
+    jobs.count = pieces.size();
+    jobs.run = [&](std::size_t job, std::size_t worker) -> Result<void> {
+      auto& room = rooms_[worker];
+      room.resize(file_.changes.empty() ? 0 : buffer_bytes);
+      const CopyPiece& piece = pieces[job];
+      for (std::size_t i = 0; i < piece.parts; ++i) {
+        const PlannedFile::Part part = within(piece, parts_[piece.first_part + i]);
+        HT_TRY(read_part(part, slice(into, part.offset, part.bytes), room));
+      }
+      done_ += piece.bytes;
+      return {};
+    };
+    jobs.meanwhile = [&] { return check_stop(); };
+    rooms_.resize(workers_for(jobs));
+    HT_TRY(run_all(jobs));
+    return check_sources();
+  }
+
+ private:
+  static MutableBytes slice(MutableBytes into, std::uint64_t offset, std::uint64_t bytes) {
+    return into.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(bytes));
+  }
+  static void clear(MutableBytes into, std::uint64_t begin, std::uint64_t end) {
+    std::ranges::fill(slice(into, begin, end - begin), std::byte{});
+  }
+
+  std::vector<std::vector<std::byte>> rooms_;  // one per worker
 };
 
 }  // namespace
 
 Result<CopiedBy> copy_file(const PlannedFile& file, io::AtomicFile& target, const CopyOptions& options) {
   return without_bad_alloc([&] { return FileCopy(file, target, options).run(); });
+}
+
+Result<void> copy_to_memory(const PlannedFile& file, MutableBytes into, const CopyOptions& options) {
+  return without_bad_alloc([&] { return MemoryCopy(file, options).run(into); });
 }
 
 }  // namespace ht::inline v1

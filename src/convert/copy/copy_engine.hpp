@@ -29,4 +29,8 @@ struct CopyOptions {
 [[nodiscard]] Result<CopiedBy> copy_file(const PlannedFile& file, io::AtomicFile& target,
                                          const CopyOptions& options);
 
+/// Fills memory of the size of the file instead; `options.sums` is not used.
+[[nodiscard]] Result<void> copy_to_memory(const PlannedFile& file, MutableBytes into,
+                                          const CopyOptions& options);
+
 }  // namespace ht::inline v1

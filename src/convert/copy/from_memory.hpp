@@ -45,6 +45,9 @@ struct Contents {
   const Pieces* pieces = nullptr;
 };
 
+/// `would_lose` for losses that the options do not allow. The hint names the options that allow them.
+[[nodiscard]] Result<void> check_losses(const ConversionPlan& plan, const ApplyOptions& options);
+
 /// Writes the files of a plan. `convert`, `save` and `write` all end here. `reading` is used to open the
 /// target when it is sealed.
 [[nodiscard]] Result<Converted> apply_from(const ConversionPlan& plan, Contents contents,

@@ -372,6 +372,49 @@ Result<std::string> mlir_text(const Model& model, const MlirOptions& options) {
   });
 }
 
+Result<void> check_mlir_target(const std::filesystem::path& module,
+                               std::span<const std::filesystem::path> model_files, const WriteOptions& how) {
+  return without_bad_alloc([&]() -> Result<void> {
+    auto& port = how.port != nullptr ? *how.port : io::system_port();
+    const auto refuse = [&](ErrorCode code, std::string_view rule, std::string_view what,
+                            std::string_view hint) {
+      return fail(Error(code, rule, std::string(what)).at_path(module.native()).with_hint(hint));
+    };
+    constexpr std::string_view other = "choose another FILE for --emit-mlir";
+    const auto stat = port.stat(module);
+    const auto is_module = [&](const std::filesystem::path& path) {
+      if (path.lexically_normal() == module.lexically_normal()) return true;
+      const auto file = port.stat(path);
+      return stat && file && file->device == stat->device && file->inode == stat->inode;
+    };
+    if (std::ranges::any_of(model_files, is_module)) {
+      return refuse(ErrorCode::already_exists, "module_is_a_separate_file",
+                    "is a file of the model and cannot also be the MLIR module", other);
+    }
+    if (stat && stat->kind != io::FileKind::regular) {
+      return refuse(ErrorCode::write_failed, "module_can_be_written", "exists and is not a regular file",
+                    other);
+    }
+    const auto folder = module.has_parent_path() ? module.parent_path() : std::filesystem::path(".");
+    // A file without a name shows whether the folder is writable, and leaves nothing behind. Some file
+    // systems have no such files.
+    const auto trial = port.create_nameless(folder, std::nullopt);
+    if (trial) static_cast<void>(port.close(*trial));
+    const auto in = port.stat(folder);
+    const bool is_refused = !trial && (trial.error() == std::errc::permission_denied ||
+                                       trial.error() == std::errc::read_only_file_system);
+    if (!in || in->kind != io::FileKind::folder || is_refused) {
+      return refuse(ErrorCode::write_failed, "module_can_be_written", "its folder is missing or not writable",
+                    other);
+    }
+    if (stat && how.if_exists == IfExists::fail) {
+      return refuse(ErrorCode::already_exists, "module_does_not_exist", "already exists",
+                    "choose another FILE for --emit-mlir, or replace it and DST with --force");
+    }
+    return {};
+  });
+}
+
 Result<void> write_mlir(const std::filesystem::path& path, const Model& model, const MlirOptions& options,
                         const WriteOptions& how) {
   return without_bad_alloc([&]() -> Result<void> {

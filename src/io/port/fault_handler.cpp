@@ -31,9 +31,11 @@ constinit const Replaced by_default;
 constinit const Replaced* replaced = &by_default;
 constinit std::atomic<const Replaced*> previous = &by_default;
 
+// The kernel fills in the signals that exist; glibc leaves the rest of a sigset_t uninitialized.
 bool is_same(const struct sigaction& a, const struct sigaction& b) noexcept {
+  constexpr std::size_t mask_bytes = _NSIG / 8;
   return a.sa_handler == b.sa_handler && a.sa_flags == b.sa_flags &&
-         std::memcmp(&a.sa_mask, &b.sa_mask, sizeof a.sa_mask) == 0;
+         std::memcmp(&a.sa_mask, &b.sa_mask, mask_bytes) == 0;
 }
 
 // Called under the mutex.
@@ -88,8 +90,10 @@ void pass_on(int signal, siginfo_t* info, void* context) {
 bool replace_pages(const void* address) {
   fault::Incident incident(address);
   const auto pages = incident.claim(page_bytes);
-  return pages && map_fixed(pages->begin, pages->end - pages->begin,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (!pages) return false;
+  const int protection = pages->is_writable ? PROT_READ | PROT_WRITE : PROT_READ;
+  return map_fixed(pages->begin, pages->end - pages->begin, protection,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
 void on_sigbus(int signal, siginfo_t* info, void* context) {
@@ -116,9 +120,9 @@ void after_fork_in_child() {
 
 }  // namespace
 
-bool map_fixed(std::uintptr_t address, std::uint64_t bytes, int flags, int file,
+bool map_fixed(std::uintptr_t address, std::uint64_t bytes, int protection, int flags, int file,
                std::int64_t offset) noexcept {
-  return ::syscall(SYS_mmap, address, bytes, PROT_READ, flags | MAP_FIXED, file, offset) != -1;
+  return ::syscall(SYS_mmap, address, bytes, protection, flags | MAP_FIXED, file, offset) != -1;
 }
 
 FaultHandler::FaultHandler() {

@@ -56,6 +56,9 @@ class PendingPort final : public Port {
   IoResult<Region> map(FileHandle file, std::uint64_t offset, std::uint64_t bytes) override {
     return port_.map(file, offset, bytes);
   }
+  IoResult<Region> map_private(FileHandle file, std::uint64_t offset, std::uint64_t bytes) override {
+    return port_.map_private(file, offset, bytes);
+  }
   IoResult<void> unmap(Region region) override { return port_.unmap(region); }
   IoResult<void> map_over(Region region, FileHandle file, std::uint64_t offset) override {
     return port_.map_over(region, file, offset);

@@ -130,6 +130,9 @@ class Port {
   /// Maps shared, read-only pages; `offset` is a multiple of `page_bytes` and `bytes` is not 0.
   /// `function_not_supported` on a system without mappings.
   [[nodiscard]] virtual IoResult<Region> map(FileHandle file, std::uint64_t offset, std::uint64_t bytes) = 0;
+  /// The same with private, writable pages: a page is copied when it is written, and the file never changes.
+  [[nodiscard]] virtual IoResult<Region> map_private(FileHandle file, std::uint64_t offset,
+                                                     std::uint64_t bytes) = 0;
   virtual IoResult<void> unmap(Region region) = 0;
   /// Replaces mapped pages by pages of the file, in one step (MAP_FIXED). `bytes` of the region may be
   /// rounded up to whole pages.

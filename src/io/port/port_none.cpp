@@ -23,6 +23,10 @@ class NoPort final : public Port {
   IoResult<Region> map(FileHandle /*file*/, std::uint64_t /*offset*/, std::uint64_t /*bytes*/) override {
     return no();
   }
+  IoResult<Region> map_private(FileHandle /*file*/, std::uint64_t /*offset*/,
+                               std::uint64_t /*bytes*/) override {
+    return no();
+  }
   IoResult<void> unmap(Region /*region*/) override { return no(); }
   IoResult<void> map_over(Region /*region*/, FileHandle /*file*/, std::uint64_t /*offset*/) override {
     return no();

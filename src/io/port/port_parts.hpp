@@ -17,10 +17,10 @@ namespace ht::inline v1::io {
 /// Creates the system's own read queue. `function_not_supported` if the system has none, or forbids it.
 [[nodiscard]] IoResult<std::unique_ptr<ReadQueue>> uring_queue(std::uint32_t depth);
 
-/// Atomically replaces pages by read-only ones. Returns false on failure, with the cause in `errno`. Uses the
+/// Atomically replaces pages. Returns false on failure, with the cause in `errno`. Uses the
 /// raw system call: it runs in a signal handler, and while other threads read the pages. A sanitizer that
 /// intercepts `mmap` would report that as a write.
-bool map_fixed(std::uintptr_t address, std::uint64_t bytes, int flags, int file,
+bool map_fixed(std::uintptr_t address, std::uint64_t bytes, int protection, int flags, int file,
                std::int64_t offset) noexcept;
 
 /// The SIGBUS handler, installed while a FaultHandler exists. Other faults go to the handler installed

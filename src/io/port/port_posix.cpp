@@ -218,6 +218,15 @@ class PosixPort final : public Port {
     return Region{static_cast<const std::byte*>(data), bytes};
   }
 
+  IoResult<Region> map_private(FileHandle file, std::uint64_t offset, std::uint64_t bytes) override {
+    if (!fits_off_t(offset)) return failed_with(EINVAL);
+    // Without a reservation: a file may be larger than memory, and few of its pages are written.
+    void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.value,
+                        static_cast<off_t>(offset));
+    if (data == MAP_FAILED) return failed_with(errno);
+    return Region{static_cast<const std::byte*>(data), bytes};
+  }
+
   IoResult<void> unmap(Region region) override {
     return done_if(::munmap(address_of(region), region.bytes) == 0);
   }
@@ -225,7 +234,8 @@ class PosixPort final : public Port {
   IoResult<void> map_over(Region region, FileHandle file, std::uint64_t offset) override {
     if (!fits_off_t(offset)) return failed_with(EINVAL);
     const auto address = reinterpret_cast<std::uintptr_t>(region.data);
-    return done_if(map_fixed(address, region.bytes, MAP_SHARED, file.value, static_cast<off_t>(offset)));
+    return done_if(
+        map_fixed(address, region.bytes, PROT_READ, MAP_SHARED, file.value, static_cast<off_t>(offset)));
   }
 
   IoResult<void> advise(Region region, Strategy::Advice advice) override {

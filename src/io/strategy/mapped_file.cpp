@@ -8,6 +8,7 @@
 #include "io/file_source.hpp"
 #include "io/port/port_parts.hpp"
 #include "io/port/system_error.hpp"
+#include "io/strategy/own_memory.hpp"
 
 namespace ht::inline v1::io {
 
@@ -37,7 +38,9 @@ struct MappedFile::Mapping final : fault::Source {
     // Larger than the address space, for example on a 32-bit system.
     const bool is_too_large = !checked::narrow<std::ptrdiff_t>(part_bytes);
     const auto mapped = is_too_large ? tl::unexpected(std::make_error_code(std::errc::not_enough_memory))
-                                     : file->port().map(file->handle(), region_offset(), part_bytes + lead);
+                        : options.is_private
+                            ? file->port().map_private(file->handle(), region_offset(), part_bytes + lead)
+                            : file->port().map(file->handle(), region_offset(), part_bytes + lead);
     if (!mapped) {
       const bool never = mapped.error() == std::errc::function_not_supported;
       return fail(system_error(never ? ErrorCode::unsupported_platform : ErrorCode::map_failed,
@@ -49,7 +52,7 @@ struct MappedFile::Mapping final : fault::Source {
     handler.emplace();
     const Bytes pages(region.data, static_cast<std::size_t>(region.bytes));
     // If this runs out of memory, the destructor unmaps the region.
-    guarded = HT_TRY(fault::Range::add(pages, *this, options.faults));
+    guarded = HT_TRY(fault::Range::add(pages, *this, options.faults, options.is_private));
     return {};
   }
 
@@ -98,6 +101,7 @@ struct MappedFile::Mapping final : fault::Source {
   }
 
   bool restore(std::uint64_t in_region) noexcept override {
+    if (options.is_private) return false;
     const Region rest{region.data + in_region, region.bytes - in_region};
     return file->port().map_over(rest, file->handle(), region_offset() + in_region).has_value();
   }
@@ -131,6 +135,20 @@ Result<Strategy::MapDone> MappedFile::map(std::uint64_t offset, std::uint64_t by
   // The mapping of the whole source does not change once made, so a view of it needs no lock.
   if (is_mapped()) return view({offset, bytes});
   return perform({offset, bytes}, mapped::Map{});
+}
+
+Result<Strategy::MapDone> MappedFile::map_private(std::uint64_t offset, std::uint64_t bytes) {
+  return without_bad_alloc([&]() -> Result<Strategy::MapDone> {
+    {
+      const std::lock_guard lock(mutex_);
+      if (!private_) {
+        auto options = options_;
+        options.is_private = true;
+        private_ = std::make_unique<MappedFile>(source_, std::move(options));
+      }
+    }
+    return private_->map(offset, bytes);
+  });
 }
 
 Result<void> MappedFile::advise(std::uint64_t offset, std::uint64_t bytes, Strategy::Advice advice) {
@@ -178,6 +196,10 @@ Result<Strategy::MapDone> MappedFile::perform(const Range& range, const mapped::
 }
 
 mapped::Event MappedFile::map_whole() {
+  if (options_.is_private && !local_) {
+    is_windowed_.store(true, std::memory_order_release);
+    return mapped::NoRoom{};
+  }
   if (auto memory = source_->memory()) {
     if (memory->bytes.size() != source_->size()) {
       return mapped::MapFailed{Error(ErrorCode::size_mismatch, "memory_of_a_source_has_its_size",
@@ -214,7 +236,15 @@ Result<std::shared_ptr<MappedFile::Mapping>> MappedFile::map_part(const Range& r
   return mapping;
 }
 
+// For private memory of a source that is not a file.
+Result<Strategy::MapDone> MappedFile::copy_range(const Range& range) const {
+  const auto memory = HT_TRY(OwnMemory::allocate(range.bytes, system_port()));
+  HT_TRY(source_->read(range.offset, memory->bytes()));
+  return Strategy::MapDone{{memory->bytes(), memory}, false};
+}
+
 Result<Strategy::MapDone> MappedFile::map_window(const Range& range) {
+  if (!local_) return copy_range(range);
   const auto window = HT_TRY(map_part(range));
   std::erase_if(windows_, [](const auto& watched) { return watched.expired(); });
   windows_.push_back(window);
@@ -316,6 +346,9 @@ Result<void> MappedFile::read_through(const Range& range) const {
 
 std::optional<Error> MappedFile::fault() const {
   const std::lock_guard lock(mutex_);
+  if (private_) {
+    if (auto error = private_->fault()) return error;
+  }
   if (mapping_) return mapping_->guarded.first_fault();
   for (const auto& watched : windows_) {
     const auto window = watched.lock();

@@ -28,6 +28,9 @@ struct MapOptions {
   /// Returns the name of the tensor at an offset of the file, for errors; may return an empty string. Called
   /// from any thread while the mapping exists.
   std::function<std::string(std::uint64_t offset)> tensor_at{};
+  /// Private, writable pages, which are copied when they are written: the file never changes. The bytes of a
+  /// source that is not a file are copied for each request.
+  bool is_private = false;
 };
 
 class MappedFile {
@@ -61,6 +64,9 @@ class MappedFile {
   /// Maps the range. `map_failed`, `unsupported_platform`; `unsupported_strategy` for a source that is
   /// neither a file nor memory.
   [[nodiscard]] Result<Strategy::MapDone> map(std::uint64_t offset, std::uint64_t bytes);
+  /// The same in private, writable memory. Requests share one mapping of the file, apart from the mapping of
+  /// `map`. MapDone::is_whole is false for a window or a copy.
+  [[nodiscard]] Result<Strategy::MapDone> map_private(std::uint64_t offset, std::uint64_t bytes);
   /// Applies the advice. `drop` acts only on whole pages inside the range, so that adjacent ranges keep
   /// theirs; other advice acts on every page that the range touches. `unsupported_strategy` if the system
   /// refuses, `read_failed` if pages to populate cannot be read.
@@ -89,6 +95,7 @@ class MappedFile {
   [[nodiscard]] mapped::Event map_whole();
   [[nodiscard]] Result<std::shared_ptr<Mapping>> map_part(const Range& range) const;
   [[nodiscard]] Result<Strategy::MapDone> map_window(const Range& range);
+  [[nodiscard]] Result<Strategy::MapDone> copy_range(const Range& range) const;
   [[nodiscard]] Result<void> advise_windows(const Range& range) const;
   [[nodiscard]] Result<void> advise_pages(const Mapping& mapping, const Range& range) const;
   [[nodiscard]] Result<void> drop_pages(const Mapping* mapping, const Range& range) const;
@@ -105,6 +112,7 @@ class MappedFile {
   std::atomic<bool> is_whole_ = false;
   std::atomic<bool> is_windowed_ = false;
   std::vector<std::weak_ptr<Mapping>> windows_;
+  std::unique_ptr<MappedFile> private_;  // made by the first `map_private`
 };
 
 /// Files by number; null if a file is missing.

@@ -144,7 +144,9 @@ Strategy::Answer MappedStrategy::answer(const Strategy::Request& request) {
   if (const auto* const map_request = std::get_if<Strategy::MapRequest>(&request)) {
     const auto& [number, offset, bytes] = map_request->range;
     const auto file = file_of(map_request->range);
-    auto done = file ? (*file)->map(offset, bytes) : fail(file.error());
+    auto done = !file                     ? fail(file.error())
+                : map_request->is_private ? (*file)->map_private(offset, bytes)
+                                          : (*file)->map(offset, bytes);
     return done ? Answer(*std::move(done)) : request_failed(std::move(done).error());
   }
   if (const auto* const advise_request = std::get_if<Strategy::AdviseRequest>(&request)) {

@@ -16,7 +16,7 @@ std::string folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path().string() : ".";
 }
 
-bool is_missing(const Error& error) { return error.cause() == std::errc::no_such_file_or_directory; }
+bool is_missing_file(const Error& error) { return error.cause() == std::errc::no_such_file_or_directory; }
 
 // Opens the external data files that the header refers to.
 Result<void> open_external(ModelFiles& model, const OpenOptions& options) {
@@ -33,7 +33,7 @@ Result<void> open_external(ModelFiles& model, const OpenOptions& options) {
     auto opened = io::FileSource::open(path, port_of(options));
     if (opened) {
       model.files.push_back({path, *std::move(opened)});
-    } else if (!is_missing(opened.error())) {
+    } else if (!is_missing_file(opened.error())) {
       return fail(std::move(opened).error());
     } else if (options.allow_incomplete) {
       model.files.push_back({path, nullptr});
@@ -161,7 +161,7 @@ Result<std::vector<ModelFiles>> open_shards(const std::vector<std::filesystem::p
     auto opened = io::FileSource::open(view.where(path), port_of(options));
     if (opened) {
       files.push_back(*std::move(opened));
-    } else if (is_missing(opened.error())) {
+    } else if (is_missing_file(opened.error())) {
       missing.push_back(path.filename().string());
       cause = opened.error().cause();
     } else {

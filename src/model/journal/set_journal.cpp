@@ -18,7 +18,7 @@ namespace {
 using Path = std::filesystem::path;
 
 constexpr std::string_view magic = "htensor-journal-1";
-constexpr std::string_view index_ending = ".index.json";
+constexpr std::string_view index_suffix = ".index.json";
 constexpr std::string_view seal_ending = ".htseal";
 // The limit of an index: a journal has two entries per shard.
 constexpr std::uint64_t max_bytes = 100'000'000;
@@ -37,7 +37,7 @@ bool is_temporary(std::string_view name) {
 bool is_of_set(std::string_view name, std::string_view set_name) {
   if (name == "model.htseal") return true;
   if (name.ends_with(seal_ending)) name.remove_suffix(seal_ending.size());
-  if (name.ends_with(index_ending)) name.remove_suffix(index_ending.size());
+  if (name.ends_with(index_suffix)) name.remove_suffix(index_suffix.size());
   return name.find('/') == std::string_view::npos && set_name_of(Path(name)) == set_name;
 }
 
@@ -74,7 +74,7 @@ bool is_missing(std::error_code cause) noexcept {
 
 std::string set_name_of(const Path& member) {
   auto name = member.filename().string();
-  if (name.ends_with(index_ending)) name.resize(name.size() - index_ending.size());
+  if (name.ends_with(index_suffix)) name.resize(name.size() - index_suffix.size());
   // The name of a set may itself look like that of a shard.
   while (const auto numbered = parse_numbered_name(name)) name = numbered->stem + numbered->extension;
   return name;

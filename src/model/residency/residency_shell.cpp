@@ -86,6 +86,26 @@ io::Memory ResidencyShell::kept_window(std::size_t tensor) const {
   return found != windows_.end() ? found->second : io::Memory{};
 }
 
+Result<io::Memory> ResidencyShell::map_private(std::size_t tensor) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = private_.find(tensor); found != private_.end()) return found->second;
+  }
+  const Entry entry = catalog_[tensor];
+  auto mapped = HT_TRY(io::send_request<io::Strategy::MapDone>(
+      mapped_, io::Strategy::MapRequest{{entry.file, entry.offset, entry.bytes}, true}));
+  if (mapped.is_whole) return std::move(mapped.memory);
+  const std::lock_guard lock(mutex_);
+  return private_.try_emplace(tensor, std::move(mapped.memory)).first->second;
+}
+
+bool ResidencyShell::is_own_memory(std::size_t tensor) const {
+  const std::lock_guard lock(mutex_);
+  const auto* const resident =
+      states_.empty() ? nullptr : std::get_if<tensor_state::Resident>(&states_[tensor]);
+  return resident != nullptr && dynamic_cast<const io::ReadStrategy*>(resident->strategy.get()) != nullptr;
+}
+
 Result<void> ResidencyShell::map_all(std::span<const std::size_t> tensors) {
   const bool all_share_a_state = !any_loaded_.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < tensors.size(); ++i) {

@@ -35,6 +35,11 @@ class ResidencyShell {
   [[nodiscard]] io::Memory keep_window(std::size_t tensor, const io::Memory& window);
   /// Returns the kept window of the tensor, else empty memory.
   [[nodiscard]] io::Memory kept_window(std::size_t tensor) const;
+  /// Maps a tensor in private, writable memory. Windows and copies are kept until the model is destroyed, so
+  /// that all requests for the tensor get the same memory.
+  [[nodiscard]] Result<io::Memory> map_private(std::size_t tensor);
+  /// Whether the strategy that loaded the tensor is `read`, whose memory is writable.
+  [[nodiscard]] bool is_own_memory(std::size_t tensor) const;
   /// Maps tensors for use in place.
   [[nodiscard]] Result<void> map_all(std::span<const std::size_t> tensors);
 
@@ -80,6 +85,7 @@ class ResidencyShell {
   std::vector<tensor_state::State> states_;
   std::atomic<bool> any_loaded_ = false;
   std::map<std::size_t, io::Memory> windows_;  // by tensor
+  std::map<std::size_t, io::Memory> private_;
 };
 
 }  // namespace ht::inline v1

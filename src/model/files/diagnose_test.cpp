@@ -1,11 +1,15 @@
-#include "cli/verbs/doctor.hpp"
+#include "model/files/diagnose.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
 
-namespace ht::cli::doctor_checks_test {
+#include "model/test_models.hpp"
+#include "testing/faulty_port.hpp"
+#include "testing/temporary_folder.hpp"
+
+namespace ht::diagnose_test {
 namespace {
 
 constexpr std::array<std::int64_t, 1> four{4};
@@ -26,7 +30,7 @@ Catalog catalog_of(std::string_view format, std::initializer_list<Entry> entries
 }
 
 std::vector<std::string> rules(const Catalog& catalog, std::uint64_t file_bytes = 1 << 20) {
-  const std::array files{FileFacts{"f", file_bytes}};
+  const std::array files{FileSize{"f", file_bytes}};
   std::vector<std::string> names;
   for (const auto& warning : warnings_of(catalog, files)) {
     EXPECT_FALSE(warning.hint().empty());
@@ -37,22 +41,22 @@ std::vector<std::string> rules(const Catalog& catalog, std::uint64_t file_bytes 
 
 using Rules = std::vector<std::string>;
 
-TEST(DoctorChecks, good_files_have_no_warnings) {
+TEST(Diagnoses, good_files_have_no_warnings) {
   EXPECT_EQ(
       rules(catalog_of("irpa", {entry("a", 0, F32::tag, 16), entry("b", 16, BF16::tag, 8), entry("c", 25)})),
       Rules{});
   EXPECT_EQ(rules(catalog_of("irpa", {})), Rules{});
 }
 
-TEST(DoctorChecks, data_is_aligned_for_its_dtype) {
+TEST(Diagnoses, data_is_aligned_for_its_dtype) {
   EXPECT_EQ(rules(catalog_of("safetensors", {entry("a", 2, F32::tag, 16)})),
             Rules{"data_is_aligned_for_its_dtype"});
   EXPECT_EQ(rules(catalog_of("safetensors", {entry("a", 4, C64::tag, 32)})), Rules{});
   EXPECT_EQ(rules(catalog_of("safetensors", {entry("a", 1, F32::tag, 0)})), Rules{});
 }
 
-TEST(DoctorChecks, warnings_have_the_path_of_the_first_tensor) {
-  const std::array files{FileFacts{"f", 1 << 20}, FileFacts{"other.bin", 1 << 20}};
+TEST(Diagnoses, warnings_have_the_path_of_the_first_tensor) {
+  const std::array files{FileSize{"f", 1 << 20}, FileSize{"other.bin", 1 << 20}};
   auto in_second_file = entry("b\n", 2, F32::tag, 16);
   in_second_file.file = 1;
   const auto warnings = warnings_of(catalog_of("irpa", {entry("a", 0), in_second_file}), files);
@@ -60,38 +64,38 @@ TEST(DoctorChecks, warnings_have_the_path_of_the_first_tensor) {
   for (const auto& warning : warnings) EXPECT_EQ(warning.path(), "other.bin") << warning.rule();
 }
 
-TEST(DoctorChecks, names_can_be_printed) {
+TEST(Diagnoses, names_can_be_printed) {
   EXPECT_EQ(rules(catalog_of("safetensors", {entry("", 0), entry("a\nb", 4)})),
             Rules{"names_can_be_printed"});
 }
 
-TEST(DoctorChecks, names_fit_ggml) {
+TEST(Diagnoses, names_fit_ggml) {
   const std::string name(64, 'n');
   EXPECT_EQ(rules(catalog_of("gguf", {entry(name, 0)}), 4), Rules{"names_fit_ggml"});
   EXPECT_EQ(rules(catalog_of("gguf", {entry(std::string_view(name).substr(1), 0)}), 4), Rules{});
   EXPECT_EQ(rules(catalog_of("irpa", {entry(name, 0)})), Rules{});
 }
 
-TEST(DoctorChecks, metadata_names_the_architecture) {
+TEST(Diagnoses, metadata_names_the_architecture) {
   EXPECT_EQ(rules(catalog_of("gguf", {entry("a", 0)}, ""), 4), Rules{"metadata_names_the_architecture"});
   EXPECT_EQ(rules(catalog_of("irpa", {entry("a", 0)}, "")), Rules{});
 }
 
-TEST(DoctorChecks, data_is_little_endian) {
+TEST(Diagnoses, data_is_little_endian) {
   auto big = entry("a", 0);
   big.byte_order = ByteOrder::big;
   EXPECT_EQ(rules(catalog_of("npy", {big})), Rules{"data_is_little_endian"});
 }
 
-TEST(DoctorChecks, entries_have_dtype_and_shape) {
+TEST(Diagnoses, entries_have_dtype_and_shape) {
   const Entry untyped{.name = "a", .offset = 1, .bytes = 4};
   EXPECT_EQ(rules(catalog_of("irpa", {untyped})), Rules{"entries_have_dtype_and_shape"});
 }
 
-TEST(DoctorChecks, entries_do_not_overlap) {
+TEST(Diagnoses, entries_do_not_overlap) {
   // The second lies within the first, the third behind the second and within the first, too.
   const auto shared = catalog_of("irpa", {entry("a", 0, U8::tag, 100), entry("b", 10), entry("c", 50)});
-  const auto warnings = warnings_of(shared, std::array{FileFacts{"f", 100}});
+  const auto warnings = warnings_of(shared, std::array{FileSize{"f", 100}});
   ASSERT_EQ(warnings.size(), 1U);
   EXPECT_EQ(warnings[0].rule(), "entries_do_not_overlap");
   EXPECT_EQ(warnings[0].message(),
@@ -104,18 +108,18 @@ TEST(DoctorChecks, entries_do_not_overlap) {
   EXPECT_EQ(rules(catalog_of("irpa", {entry("a", 0), elsewhere, splat, entry("d", 2, U8::tag, 0)})), Rules{});
 }
 
-TEST(DoctorChecks, files_end_with_their_data) {
+TEST(Diagnoses, files_end_with_their_data) {
   EXPECT_EQ(rules(catalog_of("gguf", {entry("a", 64)}), 96), Rules{});
   EXPECT_EQ(rules(catalog_of("gguf", {entry("a", 64)}), 97), Rules{"files_end_with_their_data"});
   EXPECT_EQ(rules(catalog_of("irpa", {entry("a", 64)}), 97), Rules{});
   EXPECT_EQ(rules(catalog_of("gguf", {}), 97), Rules{});
 }
 
-TEST(DoctorChecks, files_are_complete) {
+TEST(Diagnoses, files_are_complete) {
   auto other = entry("c", 0);
   other.file = 1;
   const auto catalog = catalog_of("irpa", {entry("a", 0), entry("b", 4), other, entry("d", UINT64_MAX - 1)});
-  const auto errors = missing_data(catalog, std::array{FileFacts{"f", 5}, FileFacts{"g", 4}});
+  const auto errors = missing_data(catalog, std::array{FileSize{"f", 5}, FileSize{"g", 4}});
   ASSERT_EQ(errors.size(), 1U);
   EXPECT_EQ(errors[0].code(), ErrorCode::truncated);
   EXPECT_EQ(errors[0].path(), "f");
@@ -125,5 +129,59 @@ TEST(DoctorChecks, files_are_complete) {
             "complete, 2 are cut: 'b', 'd'");
 }
 
+using testing::write_file;
+
+TEST(Diagnoses, of_good_files_have_the_catalog) {
+  const testing::TemporaryFolder folder;
+  write_file(folder / "a.safetensors", testing::noise_file("safetensors", {4, 5}));
+  const auto diagnosis = diagnose(folder / "a.safetensors").value();
+  EXPECT_TRUE(diagnosis.is_readable);
+  EXPECT_EQ(diagnosis.format, "safetensors");
+  EXPECT_EQ(diagnosis.model->size(), 2U);
+  EXPECT_TRUE(diagnosis.problems.empty());
+  EXPECT_TRUE(diagnosis.warnings.empty());
+}
+
+TEST(Diagnoses, of_truncated_files_name_the_missing_bytes) {
+  const testing::TemporaryFolder folder;
+  auto file = testing::noise_file("safetensors", {4, 5});
+  file.resize(file.size() - 3);
+  write_file(folder / "a.safetensors", file);
+  const auto diagnosis = diagnose(folder / "a.safetensors").value();
+  EXPECT_FALSE(diagnosis.is_readable);
+  ASSERT_EQ(diagnosis.problems.size(), 1U);
+  EXPECT_EQ(diagnosis.problems[0].rule(), "files_are_complete");
+  EXPECT_EQ(diagnosis.model->size(), 2U);
+}
+
+TEST(Diagnoses, of_malformed_files_have_a_path_and_a_likely_format) {
+  const testing::TemporaryFolder folder;
+  write_file(folder / "a.safetensors", std::vector<std::byte>(100));
+  const auto diagnosis = diagnose(folder / "a.safetensors").value();
+  EXPECT_FALSE(diagnosis.is_readable);
+  EXPECT_FALSE(diagnosis.model);
+  ASSERT_EQ(diagnosis.problems.size(), 1U);
+  EXPECT_EQ(diagnosis.problems[0].path(), (folder / "a.safetensors").string());
+}
+
+TEST(Diagnoses, of_sets_list_missing_files) {
+  const testing::TemporaryFolder folder;
+  write_file(folder / "b.safetensors", testing::shard_file({"b"}));
+  const auto index = testing::index_text({{"a", "a.safetensors"}, {"b", "b.safetensors"}});
+  write_file(folder / "m.safetensors.index.json", index);
+  const auto diagnosis = diagnose(folder / "m.safetensors.index.json").value();
+  EXPECT_EQ(diagnosis.missing_files, std::vector{folder / "a.safetensors"});
+  EXPECT_EQ(diagnosis.problems.at(0).code(), ErrorCode::missing_shard);
+}
+
+TEST(Diagnoses, fail_for_paths_that_cannot_be_examined) {
+  const testing::TemporaryFolder folder;
+  EXPECT_EQ(diagnose(folder / "none").error().code(), ErrorCode::open_failed);
+  write_file(folder / "a.safetensors", testing::noise_file("safetensors", {4}));
+  testing::FaultyPort port;
+  port.fail_from(testing::Call::read_at, 0, std::errc::io_error);
+  EXPECT_EQ(diagnose(folder / "a.safetensors", {.port = &port}).error().code(), ErrorCode::read_failed);
+}
+
 }  // namespace
-}  // namespace ht::cli::doctor_checks_test
+}  // namespace ht::diagnose_test
