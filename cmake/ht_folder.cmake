@@ -16,7 +16,7 @@ function(ht_folder)
     set_target_properties(ht_${ARG_NAME} PROPERTIES POSITION_INDEPENDENT_CODE ON)
     ht_unity(ht_${ARG_NAME} 8)
     # libFuzzer sees which code of the library its input reaches. No fuzzer reaches these folders.
-    if(HT_FUZZ AND NOT ARG_NAME MATCHES "^(device|compute|convert|load)$")
+    if(HT_FUZZ AND NOT ARG_NAME MATCHES "^(device|compute|convert|load|c)$")
       target_compile_options(ht_${ARG_NAME} PRIVATE -fsanitize=fuzzer-no-link)
     endif()
   else()

@@ -2,8 +2,8 @@
 """Refuses an #include that no arrow between folders allows.
 
 The arrows are the DEPS of ht_folder(...) in src/*/CMakeLists.txt, transitively. Also held here: public
-headers need nothing but the standard library and tl/expected.hpp; the program sees nothing but public
-headers; only src/io/port/*.cpp includes what declares system calls.
+headers need nothing but the standard library and tl/expected.hpp; the program and the C API see nothing
+but public headers; only src/io/port/*.cpp includes what declares system calls.
 
 Usage: check_arrows.py ROOT
 """
@@ -79,8 +79,8 @@ def check_file(path, name, arrows, problems):
         # Brackets or quotes: what begins with one of our folders is ours.
         if to is None and (quoted or target.split("/")[0] in arrows):
             to = target.split("/")[0]
-            if folder == "cli" and to != "cli" and target not in PROGRAM_TEXT and not is_test:
-                refuse("the program sees nothing but public headers")
+            if folder in ("cli", "c") and to != folder and not (folder == "cli" and target in PROGRAM_TEXT) and not is_test:
+                refuse("the program and the C API see nothing but public headers")
         if to is None:
             standard = ("/" not in target and "." not in target) or (path.suffix == ".h" and target in C_STANDARD)
             if public and not standard and target not in ALLOWED_OUTSIDE:
@@ -94,6 +94,8 @@ def check_file(path, name, arrows, problems):
             pass
         elif public and not target.startswith("htensor/"):
             refuse("public headers include public headers, with <>")
+        elif folder == "c" and to == "":
+            pass
         elif folder in arrows and to not in arrows[folder]:
             refuse(f"no arrow leads from {folder} to {to or 'the umbrella header'}")
 

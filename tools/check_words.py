@@ -2,8 +2,8 @@
 """Messages, hints, comments and documents are plain technical English.
 
 Three kinds of text are checked, each against a short list of patterns:
-- string literals with a space in sources under src/, as the program prints most of them; HACKING.md, "Messages", has the words to use,
-- comments of headers and sources under include/, src/, bench/ and examples/,
+- string literals with a space in sources under src/ and python/, as the program prints most of them; HACKING.md, "Messages", has the words to use,
+- comments of headers and sources under include/, src/, bench/, examples/ and python/,
 - Markdown documents, outside of code blocks.
 Tests and fuzzers are free.
 
@@ -69,12 +69,14 @@ def texts_of_document(text):
 
 
 def texts(root):
-    for name in sorted(path for folder in ("include", "src", "bench", "examples") for path in root.glob(f"{folder}/**/*.[ch]pp")):
+    folders = ("include", "src", "bench", "examples", "python")
+    sources = [path for folder in folders for path in root.glob(f"{folder}/**/*") if path.suffix in (".cpp", ".hpp", ".c", ".h")]
+    for name in sorted(sources):
         if "testing" in name.relative_to(root).parts or re.search(r"_test\.|_fuzz\.|(?:^|_)test_|^fuzz_", name.name):
             continue
         text = name.read_text(encoding="utf-8")
         for kind, at, found in texts_of_source(text):
-            if kind == "comment" or "src" in name.relative_to(root).parts:
+            if kind == "comment" or name.relative_to(root).parts[0] in ("src", "python"):
                 yield name, text, kind, at, found
     for name in sorted([*root.glob("*.md"), *root.glob("docs/*.md"), *root.glob("spec/*.md")]):
         # The contract of the program is written elsewhere, and the list of changes quotes old names.

@@ -48,7 +48,7 @@ class Dev(unittest.TestCase):
     def test_without_arguments_lists_every_command(self):
         status, output, _ = self.run_dev()
         self.assertEqual(status, 0)
-        for command in ["demo", "test", "test NAME", "test --all", "build", r"bench \[TASK…\]", "lanes", "lint", "fuzz SECONDS", "install PREFIX", "clean"]:
+        for command in ["demo", "test", "test NAME", "test --all", "build", r"bench \[TASK…\]", "lanes", "lint", r"python \[OPTION…\]", "fuzz SECONDS", "install PREFIX", "clean"]:
             self.assertRegex(output, rf"(?m)^\./dev {command} +\S")
 
     def tools_of_tests(self):
@@ -92,7 +92,7 @@ class Dev(unittest.TestCase):
         self.assertIn("there is no 'nonsense'", output)
 
     def test_without_apt_it_lists_missing_packages_and_stops(self):
-        for command in (["demo"], ["test"], ["build"], ["lanes"], ["lint"], ["fuzz", "1"]):
+        for command in (["demo"], ["test"], ["build"], ["python"], ["lanes"], ["lint"], ["fuzz", "1"]):
             status, output, calls = self.run_dev(*command)
             self.assertEqual(status, 2, output)
             self.assertIn("this machine has no apt", output)

@@ -1,0 +1,29 @@
+// The options and the result that conversions and saves share.
+#pragma once
+
+#include <htensor/htensor.h>
+
+#include <htensor/convert/convert.hpp>
+#include <htensor/convert/save.hpp>
+#include <string>
+
+#include "c/boundary.hpp"
+#include "c/options.hpp"
+
+namespace ht::c {
+
+struct Conversion {
+  ConvertOptions what;
+  ApplyOptions how;
+  MlirOptions mlir;
+  std::filesystem::path module;  // empty if no MLIR is written
+  bool dry_run = false;
+};
+
+[[nodiscard]] Result<Conversion> conversion(const ht_convert_options* given, Work& work);
+
+/// `*out` describes the plan and, unless null, what was written.
+void give_converted(const ConversionPlan& plan, const ApplyOptions& how, const Converted& converted,
+                    const ht_converted** out);
+
+}  // namespace ht::c

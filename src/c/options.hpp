@@ -1,0 +1,57 @@
+// Options of C as options of C++.
+#pragma once
+
+#include <htensor/htensor.h>
+
+#include <htensor/base/result.hpp>
+#include <htensor/base/work.hpp>
+#include <htensor/dtype/encoding.hpp>
+#include <htensor/format/names.hpp>
+#include <htensor/model/model.hpp>
+#include <htensor/values/cast.hpp>
+#include <optional>
+#include <stop_token>
+
+struct ht_cancel {  // NOLINT(readability-identifier-naming)
+  std::stop_source stop;
+};
+
+namespace ht::c {
+
+[[nodiscard]] Result<OpenOptions> open_options(const ht_open_options* given);
+[[nodiscard]] Result<NameFilter> name_filter(const ht_filter* given);
+
+/// HT_ROUND_NONE becomes nearest_even.
+[[nodiscard]] Result<Rounding> rounding(ht_rounding mode, int saturate, std::uint64_t seed);
+
+/// The number of a type; HT_TYPE_UNKNOWN if the type is unknown.
+[[nodiscard]] constexpr ht_type number_of(DTypeTag dtype, EncodingTag encoding) noexcept {
+  const auto block = static_cast<unsigned>(encoding);
+  return static_cast<ht_type>(block != 0 ? 256 + block : static_cast<unsigned>(dtype));
+}
+/// The type of a tag; the name is empty if the library lacks the type.
+[[nodiscard]] ElementType element_type(DTypeTag dtype, EncodingTag encoding) noexcept;
+[[nodiscard]] ElementType element_type(ht_type type) noexcept;
+/// `bad_dtype` if the library lacks the type.
+[[nodiscard]] Result<ElementType> known_type(ht_type type, std::string_view name);
+
+/// The same for dense types.
+[[nodiscard]] Result<DTypeTag> known_dtype(ht_type type, std::string_view name);
+
+/// Progress and cancellation of one call. Must outlive the operation.
+class Work {
+ public:
+  [[nodiscard]] Result<WorkOptions> start(const ht_work* given);
+
+ private:
+  struct Forward {
+    std::stop_source* to;
+    void operator()() const noexcept { to->request_stop(); }
+  };
+
+  ht_work given_{};
+  std::optional<std::stop_source> stop_;
+  std::optional<std::stop_callback<Forward>> forward_;
+};
+
+}  // namespace ht::c

@@ -1,0 +1,305 @@
+#include <htensor/model/model.hpp>
+
+#include "c/c_test.hpp"
+#include "format/gguf/gguf_test_file.hpp"
+#include "model/test_formats.hpp"
+
+namespace ht::c_save_test {
+namespace {
+
+using testing::dense;
+using testing::Handle;
+using testing::sized;
+using testing::text;
+
+class CSave : public testing::CApi {
+ protected:
+  ht_status try_save(const std::vector<ht_tensor_to_save>& tensors,
+                     const ht_save_options* options = nullptr) {
+    return ht_save(path("out.safetensors").c_str(), tensors.data(), tensors.size(), options, nullptr,
+                   failed_.out());
+  }
+  std::vector<float> read(const Handle<ht_tensor>& tensor) {
+    std::vector<float> values(6);
+    EXPECT_EQ(ht_tensor_read_f32(tensor.get(), nullptr, 0, values.data(), 6, failed_.out()), HT_OK)
+        << failed_;
+    return values;
+  }
+};
+
+TEST_F(CSave, result_lists_the_file) {
+  const auto tensor = dense("w", HT_F32, two_by_three_, floats_);
+  const ht_converted* saved = nullptr;
+  ASSERT_EQ(ht_save(path("w.safetensors").c_str(), &tensor, 1, nullptr, &saved, failed_.out()), HT_OK)
+      << failed_;
+  const Handle<const ht_converted> owner(saved);
+  EXPECT_EQ(saved->path, path("w.safetensors"));
+  ASSERT_EQ(saved->file_count, 1U);
+  EXPECT_EQ(saved->file_bytes[0], std::filesystem::file_size(path("w.safetensors")));
+  EXPECT_EQ(saved->bytes, saved->file_bytes[0]);
+  EXPECT_EQ(ht_save(path("w.safetensors").c_str(), &tensor, 1, nullptr, nullptr, failed_.out()),
+            HT_ALREADY_EXISTS);
+}
+
+TEST_F(CSave, sizes_and_names_are_checked) {
+  auto tensor = dense("w", HT_F32, two_by_three_, floats_);
+  tensor.bytes = 20;
+  EXPECT_EQ(try_save({tensor}), HT_SIZE_MISMATCH);
+  tensor.bytes = 24;
+  EXPECT_EQ(try_save({tensor, tensor}), HT_DUPLICATE_TENSOR);
+  tensor.type = static_cast<ht_type>(77);
+  EXPECT_EQ(try_save({tensor}), HT_BAD_DTYPE);
+  EXPECT_FALSE(std::filesystem::exists(path("out.safetensors")));
+}
+
+TEST_F(CSave, strides_are_followed) {
+  const std::vector<float> columns{1, 4, 2, 5, 3, 6};
+  const std::int64_t strides[] = {1, 2};
+  auto tensor = dense("w", HT_F32, two_by_three_, columns);
+  tensor.strides = strides;
+  save("s.safetensors", {tensor});
+  EXPECT_EQ(read(get(open("s.safetensors"), "w")), floats_);
+  const std::vector<float> backwards{6, 5, 4, 3, 2, 1};
+  const std::int64_t negative[] = {-3, -1};
+  tensor = dense("w", HT_F32, two_by_three_, backwards);
+  tensor.data = backwards.data() + 5;
+  tensor.strides = negative;
+  save("n.safetensors", {tensor});
+  EXPECT_EQ(read(get(open("n.safetensors"), "w")), floats_);
+}
+
+TEST_F(CSave, strided_size_matches_the_shape) {
+  const std::int64_t strides[] = {1, 2};
+  auto tensor = dense("w", HT_F32, two_by_three_, floats_);
+  tensor.strides = strides;
+  tensor.bytes = 12;
+  EXPECT_EQ(try_save({tensor}), HT_SIZE_MISMATCH);
+  EXPECT_EQ(failed_.rule(), "strided_size_matches_the_shape");
+}
+
+TEST_F(CSave, strided_elements_are_whole_bytes) {
+  const std::vector<std::uint8_t> packed{0x21, 0x43};
+  const std::vector<std::int64_t> dims{2, 2};
+  const std::int64_t strides[] = {1, 2};
+  auto tensor = dense("p", HT_U4, dims, packed);
+  tensor.strides = strides;
+  EXPECT_EQ(try_save({tensor}), HT_UNSUPPORTED_ENCODING);
+  EXPECT_EQ(failed_.rule(), "strided_elements_are_whole_bytes");
+}
+
+TEST_F(CSave, later_versions_of_an_array_have_larger_elements) {
+  struct Later {
+    ht_tensor_to_save known;
+    std::uint64_t field;
+  };
+  std::vector<Later> tensors{{dense("a", HT_F32, two_by_three_, floats_), 0},
+                             {dense("b", HT_F32, two_by_three_, floats_), 0}};
+  for (auto& tensor : tensors) tensor.known.size = sizeof(Later);
+  ASSERT_EQ(ht_save(path("l.safetensors").c_str(), &tensors[0].known, 2, nullptr, nullptr, failed_.out()),
+            HT_OK)
+      << failed_;
+  EXPECT_EQ(read(get(open("l.safetensors"), "b")), floats_);
+}
+
+TEST_F(CSave, tensors_of_a_model_are_saved) {
+  const auto model = small_model();
+  const auto w = get(model, "w");
+  ht_tensor* row = nullptr;
+  ASSERT_EQ(ht_tensor_rows(w.get(), 1, 2, &row, failed_.out()), HT_OK) << failed_;
+  const Handle<ht_tensor> owner(row);
+  auto whole = sized<ht_tensor_to_save>();
+  whole.name = {"whole", 0};
+  whole.tensor = w.get();
+  auto part = sized<ht_tensor_to_save>();
+  part.name = {"part", 0};
+  part.tensor = row;
+  testing::write_file(folder_ / "t.npy", testing::npy_file(">f4", true, "(2, 3)",
+                                                           testing::stored<float>({1, 4, 2, 5, 3, 6}, true)));
+  const auto other = get(open("t.npy"), "t");
+  auto relaid = sized<ht_tensor_to_save>();
+  relaid.name = {"relaid", 0};
+  relaid.tensor = other.get();
+  save("t.safetensors", {whole, part, relaid});
+  const auto saved = open("t.safetensors");
+  EXPECT_EQ(read(get(saved, "whole")), floats_);
+  EXPECT_EQ(read(get(saved, "relaid")), floats_);
+  EXPECT_EQ(describe(get(saved, "part")).dims[0], 1);
+}
+
+TEST_F(CSave, splat_of_a_model_is_saved) {
+  testing::write_file(
+      folder_ / "s.irpa",
+      testing::irpa_file(
+          {{.name = "s", .note = testing::tensor_note("uint8", "[8]"), .length = 8, .pattern = "ab"}}));
+  const auto splat = get(open("s.irpa"), "s");
+  auto tensor = sized<ht_tensor_to_save>();
+  tensor.name = {"s", 0};
+  tensor.tensor = splat.get();
+  save("s.safetensors", {tensor});
+  char bytes[8] = {};
+  ASSERT_EQ(ht_tensor_copy_to(get(open("s.safetensors"), "s").get(), 0, bytes, 8, failed_.out()), HT_OK)
+      << failed_;
+  EXPECT_EQ(std::string(bytes, 8), "abababab");
+}
+
+TEST_F(CSave, metadata_of_every_type_there_and_back) {
+  testing::write_file(folder_ / "all.gguf", testing::all_values(std::endian::little).bytes());
+  const auto source = open("all.gguf");
+  std::vector<ht_metadata_item> items;
+  for (std::size_t i = 0; i < ht_model_metadata_count(source.get()); ++i) {
+    const ht_metadata_item* item = nullptr;
+    ASSERT_EQ(ht_model_metadata_at(source.get(), i, &item, failed_.out()), HT_OK);
+    if (text(item->key) != "bool") items.push_back(*item);  // its byte is 2 and becomes 1
+  }
+  auto options = sized<ht_save_options>();
+  options.metadata = items.data();
+  options.metadata_count = items.size();
+  const auto tensor = dense("t", HT_F32, two_by_three_, floats_);
+  save("back.gguf", {tensor}, &options);
+  const ht_differences* found = nullptr;
+  const auto back = open("back.gguf");
+  ASSERT_EQ(ht_diff(source.get(), back.get(), nullptr, &found, failed_.out()), HT_OK) << failed_;
+  const Handle<const ht_differences> owner(found);
+  EXPECT_EQ(found->metadata_only_a_count, 1U);
+  EXPECT_EQ(found->metadata_only_b_count + found->metadata_differ_count, 0U);
+}
+
+TEST_F(CSave, number_fits_its_type) {
+  const auto tensor = dense("t", HT_F32, two_by_three_, floats_);
+  ht_metadata_item item{{"k", 0}, {HT_VALUE_U8, HT_VALUE_U8, 0, {256}}};
+  auto options = sized<ht_save_options>();
+  options.metadata = &item;
+  options.metadata_count = 1;
+  EXPECT_EQ(try_save({tensor}, &options), HT_DTYPE_MISMATCH);
+  EXPECT_EQ(failed_.rule(), "number_fits_its_type");
+  item.value.type = HT_VALUE_BOOL;
+  item.value.as.u64 = 2;
+  EXPECT_EQ(try_save({tensor}, &options), HT_DTYPE_MISMATCH);
+  item.value.type = HT_VALUE_I16;
+  item.value.as.i64 = -32769;
+  EXPECT_EQ(try_save({tensor}, &options), HT_DTYPE_MISMATCH);
+  item.value.type = HT_VALUE_ARRAY;
+  item.value.count = 1;
+  item.value.as.items = nullptr;
+  EXPECT_EQ(try_save({tensor}, &options), HT_BAD_STATE);
+}
+
+TEST_F(CSave, items_have_the_type_of_their_array) {
+  const auto tensor = dense("t", HT_F32, two_by_three_, floats_);
+  const ht_value inner{HT_VALUE_U8, HT_VALUE_U8, 0, {1}};
+  ht_metadata_item item{{"k", 0}, {HT_VALUE_ARRAY, HT_VALUE_ARRAY, 1, {}}};
+  item.value.as.items = &inner;
+  auto options = sized<ht_save_options>();
+  options.metadata = &item;
+  options.metadata_count = 1;
+  EXPECT_EQ(try_save({tensor}, &options), HT_DTYPE_MISMATCH);
+  EXPECT_EQ(failed_.rule(), "items_have_the_type_of_their_array");
+}
+
+TEST_F(CSave, arrays_are_nested_at_most_8_deep) {
+  const auto tensor = dense("t", HT_F32, two_by_three_, floats_);
+  ht_metadata_item item{{"k", 0}, {HT_VALUE_ARRAY, HT_VALUE_ARRAY, 1, {}}};
+  item.value.as.items = &item.value;  // contains itself
+  auto options = sized<ht_save_options>();
+  options.metadata = &item;
+  options.metadata_count = 1;
+  EXPECT_EQ(try_save({tensor}, &options), HT_BAD_STATE);
+  EXPECT_EQ(failed_.rule(), "arrays_are_nested_at_most_8_deep");
+}
+
+TEST_F(CSave, conversion_applies_to_saved_tensors) {
+  const auto tensor = dense("w", HT_F32, two_by_three_, floats_);
+  const ht_type_rule rule{"w", HT_F16};
+  auto convert = sized<ht_convert_options>();
+  convert.types = &rule;
+  convert.type_count = 1;
+  auto options = sized<ht_save_options>();
+  options.convert = &convert;
+  EXPECT_EQ(try_save({tensor}, &options), HT_WOULD_LOSE);
+  convert.round = 1;
+  const ht_converted* saved = nullptr;
+  ASSERT_EQ(ht_save(path("h.safetensors").c_str(), &tensor, 1, &options, &saved, failed_.out()), HT_OK)
+      << failed_;
+  const Handle<const ht_converted> owner(saved);
+  ASSERT_EQ(saved->loss_count, 1U);
+  EXPECT_EQ(text(saved->losses[0]->name), "w");
+  EXPECT_EQ(describe(get(open("h.safetensors"), "w")).type, HT_F16);
+}
+
+TEST_F(CSave, dry_run_writes_nothing) {
+  const auto tensor = dense("w", HT_F32, two_by_three_, floats_);
+  auto convert = sized<ht_convert_options>();
+  convert.dry_run = 1;
+  auto options = sized<ht_save_options>();
+  options.convert = &convert;
+  const ht_converted* plan = nullptr;
+  ASSERT_EQ(ht_save(path("d.safetensors").c_str(), &tensor, 1, &options, &plan, failed_.out()), HT_OK)
+      << failed_;
+  const Handle<const ht_converted> owner(plan);
+  EXPECT_GT(plan->bytes, 24U);
+  EXPECT_FALSE(std::filesystem::exists(path("d.safetensors")));
+}
+
+struct Buffer {
+  std::vector<std::byte> bytes;
+  int calls = 0;
+};
+void* grow(void* context, std::size_t bytes) {
+  auto& buffer = *static_cast<Buffer*>(context);
+  ++buffer.calls;
+  buffer.bytes.resize(bytes);
+  return buffer.bytes.data();
+}
+
+TEST_F(CSave, memory_has_the_bytes_of_the_file) {
+  const std::vector<ht_tensor_to_save> tensors{dense("w", HT_F32, two_by_three_, floats_),
+                                               dense("n", HT_I64, two_, longs_)};
+  for (const char* const format : {"safetensors", "gguf", "irpa"}) {
+    auto convert = sized<ht_convert_options>();
+    convert.format = format;
+    auto options = sized<ht_save_options>();
+    options.convert = &convert;
+    Buffer buffer;
+    ASSERT_EQ(ht_save_to_memory(tensors.data(), tensors.size(), &options, grow, &buffer, failed_.out()),
+              HT_OK)
+        << failed_;
+    EXPECT_EQ(buffer.calls, 1);
+    save(format, tensors, &options);
+    EXPECT_EQ(buffer.bytes, testing::read_file(path(format))) << format;
+  }
+}
+
+TEST_F(CSave, memory_needs_a_format_and_an_allocation) {
+  const auto tensor = dense("w", HT_F32, two_by_three_, floats_);
+  Buffer buffer;
+  EXPECT_EQ(ht_save_to_memory(&tensor, 1, nullptr, grow, &buffer, failed_.out()), HT_BAD_STATE);
+  auto convert = sized<ht_convert_options>();
+  convert.format = "safetensors";
+  auto options = sized<ht_save_options>();
+  options.convert = &convert;
+  const auto none = [](void*, std::size_t) -> void* { return nullptr; };
+  EXPECT_EQ(ht_save_to_memory(&tensor, 1, &options, none, nullptr, failed_.out()), HT_OUT_OF_MEMORY);
+  convert.seal = 1;
+  EXPECT_EQ(ht_save_to_memory(&tensor, 1, &options, grow, &buffer, failed_.out()), HT_BAD_STATE);
+  convert.seal = 0;
+  convert.shard_bytes = 8;
+  EXPECT_EQ(ht_save_to_memory(&tensor, 1, &options, grow, &buffer, failed_.out()), HT_BAD_STATE);
+  convert.shard_bytes = 0;
+  convert.emit_mlir = "x.mlir";
+  EXPECT_EQ(ht_save_to_memory(&tensor, 1, &options, grow, &buffer, failed_.out()), HT_BAD_STATE);
+  EXPECT_EQ(buffer.calls, 0);
+}
+
+TEST_F(CSave, module_is_of_a_model) {
+  const auto tensor = dense("w", HT_F32, two_by_three_, floats_);
+  auto convert = sized<ht_convert_options>();
+  convert.emit_mlir = "x.mlir";
+  auto options = sized<ht_save_options>();
+  options.convert = &convert;
+  EXPECT_EQ(try_save({tensor}, &options), HT_BAD_STATE);
+  EXPECT_EQ(failed_.rule(), "module_is_of_a_model");
+  EXPECT_FALSE(std::filesystem::exists(path("out.safetensors")));
+}
+
+}  // namespace
+}  // namespace ht::c_save_test

@@ -1,0 +1,97 @@
+// Eight threads use one model at once; the thread sanitizer watches in its preset.
+#include <atomic>
+#include <functional>
+#include <thread>
+
+#include "c/c_test.hpp"
+#include "format/gguf/gguf_test_file.hpp"
+
+namespace ht::c_threads_test {
+namespace {
+
+using testing::Handle;
+using testing::sized;
+
+class CThreads : public testing::CApi {
+ protected:
+  static void on_8_threads(const std::function<void()>& body) {
+    std::vector<std::thread> threads;
+    std::atomic<int> waiting = 8;
+    for (int i = 0; i < 8; ++i) {
+      threads.emplace_back([&] {
+        --waiting;
+        while (waiting != 0) std::this_thread::yield();
+        body();
+      });
+    }
+    for (auto& thread : threads) thread.join();
+  }
+};
+
+TEST_F(CThreads, metadata_is_built_once) {
+  testing::write_file(folder_ / "all.gguf", testing::all_values(std::endian::little).bytes());
+  const auto model = open("all.gguf");
+  const ht_metadata_item* first[15] = {};
+  std::atomic<int> different = 0;
+  std::mutex mutex;
+  on_8_threads([&] {
+    for (std::size_t i = 0; i < 15; ++i) {
+      const ht_metadata_item* item = nullptr;
+      if (ht_model_metadata_at(model.get(), i, &item, nullptr) != HT_OK) ++different;
+      const std::lock_guard lock(mutex);
+      if (first[i] == nullptr) first[i] = item;
+      if (first[i] != item) ++different;
+    }
+  });
+  EXPECT_EQ(different, 0);
+}
+
+TEST_F(CThreads, one_model_is_used_by_all) {
+  const auto model = small_model();
+  ASSERT_EQ(ht_model_seal(model.get(), nullptr, nullptr, failed_.out()), HT_OK) << failed_;
+  const auto shared = get(model, "w");
+  std::atomic<int> failures = 0;
+  const auto check = [&](ht_status status) {
+    if (status != HT_OK) ++failures;
+  };
+  on_8_threads([&] {
+    for (int round = 0; round < 20; ++round) {
+      auto info = sized<ht_tensor_info>();
+      check(ht_model_describe(model.get(), 1, &info, nullptr));
+      ht_tensor* tensor = nullptr;
+      check(ht_model_get(model.get(), "w", 0, &tensor, nullptr));
+      const Handle<ht_tensor> owner(tensor);
+      ht_tensor* row = nullptr;
+      check(ht_tensor_rows(tensor, 1, 2, &row, nullptr));
+      ht_tensor_free(row);
+      for (const ht_tensor* each :
+           {static_cast<const ht_tensor*>(tensor), static_cast<const ht_tensor*>(shared.get())}) {
+        const void* data = nullptr;
+        check(ht_tensor_data(each, &data, nullptr, nullptr));
+        float values[6] = {};
+        check(ht_tensor_read_f32(each, nullptr, 0, values, 6, nullptr));
+        if (values[5] != 6) ++failures;
+        check(ht_tensor_copy_to(each, 0, values, 24, nullptr));
+        auto statistics = sized<ht_statistics>();
+        check(ht_tensor_statistics(each, nullptr, &statistics, nullptr));
+        check(ht_tensor_verify(each, nullptr));
+      }
+      check(ht_model_load(model.get(), nullptr, nullptr, nullptr));
+      check(ht_model_prefetch(model.get(), nullptr, nullptr, nullptr, nullptr));
+      ht_residency where[2] = {};
+      check(ht_model_residency(model.get(), 0, 2, where, nullptr));
+      check(ht_model_verify(model.get(), nullptr, nullptr));
+      const ht_hashes* hashes = nullptr;
+      check(ht_model_hash(model.get(), nullptr, &hashes, nullptr));
+      ht_result_free(hashes);
+      const ht_differences* differences = nullptr;
+      check(ht_diff(model.get(), model.get(), nullptr, &differences, nullptr));
+      ht_result_free(differences);
+      check(ht_model_fault(model.get(), nullptr));
+    }
+  });
+  EXPECT_EQ(failures, 0);
+}
+
+}  // namespace
+}  // namespace ht::c_threads_test
