@@ -1,0 +1,121 @@
+"""Metadata from Python values to the typed values of GGUF."""
+
+from __future__ import annotations
+
+import struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+_TYPES = {
+    "U8": 0, "I8": 1, "U16": 2, "I16": 3, "U32": 4, "I32": 5, "F32": 6, "BOOL": 7, "STRING": 8, "U64": 10, "I64": 11,
+    "F64": 12,
+}  # fmt: skip
+_ARRAY = 9
+_NUMPY = {
+    "uint8": 0, "int8": 1, "uint16": 2, "int16": 3, "uint32": 4, "int32": 5, "float32": 6, "bool": 7, "uint64": 10,
+    "int64": 11, "float64": 12, "float16": 6,
+}  # fmt: skip
+# Limits of the integer types by number.
+_LIMITS = {0: (0, 255), 1: (-128, 127), 2: (0, 0xFFFF), 3: (-0x8000, 0x7FFF), 4: (0, 0xFFFFFFFF),
+           5: (-0x80000000, 0x7FFFFFFF), 10: (0, 2**64 - 1), 11: (-(2**63), 2**63 - 1)}  # fmt: skip
+
+
+class Value:
+    """A value of metadata with a type: Value("U64", 5), Value("F32", [0.1, 0.2]).
+
+    The types are U8, I8, U16, I16, U32, I32, U64, I64, F32, F64, BOOL and STRING. Scalars and arrays of numpy have a
+    type already. Other integers are U32 where they fit, else I32, U64 or I64, and in a list I32 where they fit;
+    other floats are F32 if that is exact, else F64.
+    """
+
+    __slots__ = ("type", "value")
+
+    def __init__(self, type: str, value: object) -> None:
+        if type not in _TYPES:
+            raise ValueError(f"type {type!r} does not exist; use one of {', '.join(_TYPES)}")
+        self.type = type
+        self.value = value
+
+    def __repr__(self) -> str:
+        return f"Value({self.type!r}, {self.value!r})"
+
+
+def _is_f32(value: float) -> bool:
+    try:
+        return value != value or struct.unpack("<f", struct.pack("<f", value))[0] == value
+    except OverflowError:
+        return False
+
+
+def _integer_type(values: list[int], order: tuple[int, ...]) -> int:
+    low, high = min(values, default=0), max(values, default=0)
+    for kind in order:
+        if _LIMITS[kind][0] <= low and high <= _LIMITS[kind][1]:
+            return kind
+    raise OverflowError(f"{low if low < 0 else high} does not fit into 64 bits")
+
+
+def _item_type(key: str, items: list[Any]) -> int:
+    if all(isinstance(item, bool) for item in items) and items:
+        return 7
+    if all(isinstance(item, str) for item in items) and items:
+        return 8
+    if all(isinstance(item, int) and not isinstance(item, bool) for item in items):
+        return _integer_type(items, (5, 4, 11, 10))
+    if all(isinstance(item, (int, float)) and not isinstance(item, bool) for item in items):
+        return 6 if all(_is_f32(float(item)) for item in items) else 12
+    if all(isinstance(item, (list, tuple)) for item in items):
+        return _ARRAY
+    raise TypeError(f"metadata {key!r}: items of a list need the same type, such as all str or all int")
+
+
+def _array(key: str, kind: int, items: list[Any]) -> tuple[Any, ...]:
+    if kind == _ARRAY:
+        return _ARRAY, kind, [normalize_value(key, item) for item in items]
+    for item in items:
+        _check(key, kind, item)
+    return _ARRAY, kind, items
+
+
+def _check(key: str, kind: int, value: Any) -> None:
+    if kind in _LIMITS and not _LIMITS[kind][0] <= value <= _LIMITS[kind][1]:
+        raise OverflowError(f"metadata {key!r}: {value} does not fit into its type")
+    if (kind == 8) != isinstance(value, str):
+        raise TypeError(f"metadata {key!r}: {value!r} does not have the type that was given")
+
+
+def normalize_value(key: str, value: Any) -> tuple[Any, ...]:
+    """(type, value), or (9, item type, list)."""
+    if isinstance(value, Value):
+        kind, value = _TYPES[value.type], value.value
+        if isinstance(value, (list, tuple)):
+            return _array(key, kind, list(value))
+        _check(key, kind, value)
+        return kind, value
+    if isinstance(value, bool):
+        return 7, value
+    if isinstance(value, str):
+        return 8, value
+    name = getattr(getattr(value, "dtype", None), "name", None)
+    if name is not None:
+        if name not in _NUMPY:
+            raise TypeError(f"metadata {key!r}: dtype {name} is not supported")
+        items = value.tolist()
+        if isinstance(items, list) and items and isinstance(items[0], list):
+            raise TypeError(f"metadata {key!r}: arrays have one dimension")
+        return _array(key, _NUMPY[name], items) if isinstance(items, list) else (_NUMPY[name], items)
+    if isinstance(value, int):
+        return _integer_type([value], (4, 5, 10, 11)), value
+    if isinstance(value, float):
+        return (6 if _is_f32(value) else 12), value
+    if isinstance(value, (list, tuple)):
+        items = list(value)
+        return _array(key, _item_type(key, items), items)
+    raise TypeError(f"metadata {key!r}: {type(value).__name__} is not supported; use str, int, float, bool or a list")
+
+
+def normalize(metadata: Mapping[str, Any] | None) -> dict[str, tuple[Any, ...]]:
+    return {key: normalize_value(key, value) for key, value in (metadata or {}).items()}

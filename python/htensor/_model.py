@@ -1,0 +1,212 @@
+"""The class Model, and the functions that open one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import ItemsView, Mapping, ValuesView
+
+from . import _native
+from ._progress import reporting
+from ._results import Loaded
+from ._tensor import Tensor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from types import TracebackType
+    from typing import Any, NoReturn, Union
+
+    from ._progress import Progress
+
+    StrPath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
+    #: One pattern, or several.
+    Patterns = Union[str, Iterable[str], None]
+    #: Bytes, or a text such as "4G".
+    Size = Union[int, str, None]
+
+_FAULTS = {"guarded": 0, "off": 1, "zero_fill": 2}
+_STRATEGIES = {"automatic": 0, "mapped": 1, "read": 2, "staged": 3, "external": 4}
+_UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+
+
+def size_of(size: Size, name: str) -> int:
+    """Bytes of a number or of a text such as "512M" or "2.5GiB"; powers of 1024. 0 for None."""
+    if size is None:
+        return 0
+    if isinstance(size, str):
+        text = size.strip().upper()
+        number = text.rstrip("KMGTIB ")
+        unit = text[len(number) :].strip().removesuffix("IB").removesuffix("B")
+        if unit not in _UNITS:
+            raise ValueError(f"{name}={size!r} is not a size; write '512M' or '4G'")
+        try:
+            return int(float(number) * 1024 ** _UNITS[unit])
+        except ValueError:
+            raise ValueError(f"{name}={size!r} is not a size; write '512M' or '4G'") from None
+    return size
+
+
+def patterns_of(patterns: Patterns) -> list[str]:
+    """A list of patterns."""
+    if patterns is None:
+        return []
+    return [patterns] if isinstance(patterns, str) else list(patterns)
+
+
+def choose(table: dict[str, int], value: str, name: str) -> int:
+    """The number of a word."""
+    if value not in table:
+        raise ValueError(f"{name}={value!r} does not exist; use {' or '.join(map(repr, table))}")
+    return table[value]
+
+
+class _Values(ValuesView):  # type: ignore[type-arg]
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return self._mapping._tensors()  # type: ignore[attr-defined]
+
+
+class _Items(ItemsView):  # type: ignore[type-arg]
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[tuple[str, Tensor]]:
+        return self._mapping._pairs()  # type: ignore[attr-defined]
+
+
+class Model(_native.Model, Mapping[str, Tensor]):
+    """An open file, set of files or folder: a mapping from names to tensors, in file order.
+
+        with htensor.open("model.safetensors") as model:
+            for name, tensor in model.items():
+                print(name, tensor.type, tensor.shape)
+
+    Opening reads headers only, and files are mapped on first use. Threads: many threads may use a model at once.
+    Fork: a child may use the models of its parent. Tensors and arrays stay valid after `close`.
+    """
+
+    __slots__ = ()
+
+    def values(self) -> ValuesView[Tensor]:
+        """The tensors, in file order."""
+        return _Values(self)
+
+    def items(self) -> ItemsView[str, Tensor]:
+        """Pairs of name and tensor, in file order."""
+        return _Items(self)
+
+    # Two models are compared by `diff`.
+    __eq__ = object.__eq__
+    __ne__ = object.__ne__
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def load(
+        self,
+        *,
+        strategy: str = "automatic",
+        include: Patterns = None,
+        exclude: Patterns = None,
+        budget: Size = None,
+        verify: bool = False,
+        drop_after: bool = False,
+        chunks: int = 0,
+        chunk_bytes: Size = None,
+        progress: Progress = None,
+    ) -> Loaded:
+        """Brings tensors into memory; `htensor.load` describes the options. After strategy="read", tensors that are
+        looked up afterwards are in the model's own memory, independent of the file."""
+        options = {
+            "strategy": choose(_STRATEGIES, strategy, "strategy"),
+            "budget": size_of(budget, "budget"),
+            "chunks": chunks,
+            "chunk_bytes": size_of(chunk_bytes, "chunk_bytes"),
+            "verify": verify,
+            "drop_after": drop_after,
+        }
+        with reporting(progress, "load") as report:
+            return Loaded(**_native.load(self, patterns_of(include), patterns_of(exclude), options, report))
+
+    def load_into(
+        self,
+        buffers: dict[str, Any],
+        *,
+        verify: bool = False,
+        drop_after: bool = False,
+        chunks: int = 0,
+        chunk_bytes: Size = None,
+        progress: Progress = None,
+    ) -> Loaded:
+        """Reads the stored bytes of tensors into writable buffers of `nbytes` bytes each, by direct I/O where
+        possible. Splats are expanded. ValueError for a buffer of another size."""
+        options = {
+            "strategy": _STRATEGIES["external"],
+            "verify": verify,
+            "drop_after": drop_after,
+            "chunks": chunks,
+            "chunk_bytes": size_of(chunk_bytes, "chunk_bytes"),
+        }
+        with reporting(progress, "load") as report:
+            return Loaded(**_native.load_into(self, buffers, options, report))
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<htensor.Model, closed>"
+        files = self.files
+        names = repr(files[0]) if len(files) == 1 else f"{len(files)} files"
+        return f"<htensor.Model {names}, {self.format}, {len(self)} tensors>"
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError(
+            "cannot pickle htensor.Model, as it refers to open files: pickle the path, and open the file in the other "
+            "process"
+        )
+
+
+Model.__module__ = "htensor"
+
+
+def open_options(
+    faults: str = "guarded", allow_incomplete: bool = False, max_header: Size = None, catalog_only: bool = False
+) -> dict[str, Any]:
+    """Options of the C library."""
+    return {
+        "faults": choose(_FAULTS, faults, "faults"),
+        "allow_incomplete": allow_incomplete,
+        "catalog_only": catalog_only,
+        "max_header": size_of(max_header, "max_header"),
+    }
+
+
+def open(
+    path: StrPath, *, faults: str = "guarded", allow_incomplete: bool = False, max_header: Size = None
+) -> Model:
+    """Opens a file of any format, the index of a sharded model, a part of a split one, or a folder with one model.
+
+    faults            what a page of a mapped file that cannot be read does (truncated, a disk error): "guarded" raises
+                      Error in calls of htensor, and is SIGBUS where an array in place is read; "zero_fill" reads zeros
+                      there, see Model.check_faults(); "off" installs no handler of SIGBUS
+    allow_incomplete  also opens a file that is not downloaded yet: all tensors are listed, and missing bytes raise
+                      Error when they are read
+    max_header        the maximum bytes of a header, such as 1000000 or "1G"; None is the limit of the format
+
+    Raises FileError, which is an OSError, if the file cannot be opened, and Error if it breaks a rule of its format.
+    """
+    return _native.open_path(Model, os.fsencode(path), open_options(faults, allow_incomplete, max_header))
+
+
+def from_bytes(data: Any, *, allow_incomplete: bool = False, max_header: Size = None) -> Model:
+    """Opens a file in memory without a copy: bytes, memoryview, mmap, or any buffer, which must not change."""
+    return _native.open_bytes(Model, data, open_options("guarded", allow_incomplete, max_header))
+
+
+def from_fd(fd: int, *, faults: str = "guarded", allow_incomplete: bool = False, max_header: Size = None) -> Model:
+    """Opens a file by a descriptor, which is duplicated."""
+    return _native.open_fd(Model, fd, open_options(faults, allow_incomplete, max_header))

@@ -1,0 +1,472 @@
+"""Functions on files and models."""
+
+from __future__ import annotations
+
+import os
+
+from . import _metadata, _native, _types, _values
+from ._errors import Error
+from ._model import Model, choose, open, open_options, patterns_of, size_of
+from ._progress import reporting
+from ._results import (
+    BadRange,
+    Converted,
+    Diagnosis,
+    Difference,
+    Differences,
+    Hashes,
+    Loaded,
+    Loss,
+    Residency,
+    Seal,
+    Verification,
+)
+from ._tensor import rounding_code
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any, Union
+
+    from ._model import Patterns, Size, StrPath
+    from ._progress import Progress
+    from ._tensor import Round
+
+    #: A path, or an open model.
+    Source = Union[StrPath, Model]
+
+_ALGORITHMS = {"crc64nvme": 1, "xxh3-128": 2, "sha256": 3}
+_MAX = 2**64 - 1
+
+
+class _opened:
+    """`with _opened(source) as model`: an open model stays open, a path is opened and closed."""
+
+    def __init__(self, source: Source, max_header: Size = None) -> None:
+        self._owned = None if isinstance(source, Model) else open(source, max_header=max_header)
+        self._model = source if isinstance(source, Model) else self._owned
+
+    def __enter__(self) -> Model:
+        assert self._model is not None
+        return self._model
+
+    def __exit__(self, *_: object) -> None:
+        if self._owned is not None:
+            self._owned.close()
+
+
+# Loading and the page cache.
+
+
+def load(
+    path: Source,
+    *,
+    strategy: str = "automatic",
+    include: Patterns = None,
+    exclude: Patterns = None,
+    budget: Size = None,
+    verify: bool = False,
+    drop_after: bool = False,
+    chunks: int = 0,
+    chunk_bytes: Size = None,
+    progress: Progress = None,
+    faults: str = "guarded",
+    max_header: Size = None,
+) -> Model:
+    """Opens a model and brings its tensors into memory. Returns the model.
+
+    strategy    "automatic" chooses from facts about files and machine; "mapped" fills the page cache; "read" reads
+                into the model's own memory, independent of the file afterwards; "staged" reads every byte once through
+                a small ring, to verify a model that exceeds memory
+    include     patterns of names to load, such as "blk.0.*"; None is all
+    exclude     patterns of names to leave out
+    budget      the memory limit, such as "8G"; None is 7/8 of the available memory
+    verify      compares every byte with the seal while it is loaded
+    drop_after  drops the files from the page cache afterwards
+    chunks, chunk_bytes  reads in flight and the bytes of each
+    progress    True shows a bar; a callable is called with (done_bytes, total_bytes)
+
+    `Model.load` does the same for an open model and returns a report.
+    """
+    model = path if isinstance(path, Model) else open(path, faults=faults, max_header=max_header)
+    try:
+        model.load(
+            strategy=strategy, include=include, exclude=exclude, budget=budget, verify=verify, drop_after=drop_after,
+            chunks=chunks, chunk_bytes=chunk_bytes, progress=progress,
+        )  # fmt: skip
+    except BaseException:
+        if model is not path:
+            model.close()
+        raise
+    return model
+
+
+def prefetch(
+    source: Source, *, include: Patterns = None, exclude: Patterns = None, progress: Progress = None
+) -> int:
+    """Brings tensors into the page cache. Returns their number of bytes."""
+    with _opened(source) as model, reporting(progress, "prefetch") as report:
+        return _native.prefetch(model, patterns_of(include), patterns_of(exclude), report)
+
+
+def evict(source: Source, *, include: Patterns = None, exclude: Patterns = None) -> int:
+    """Drops tensors from memory and from the page cache; they stay usable. Returns their number of bytes."""
+    with _opened(source) as model:
+        return _native.evict(model, patterns_of(include), patterns_of(exclude))
+
+
+def residency(source: Source) -> dict[str, Residency]:
+    """Where the bytes of each tensor are, by name."""
+    with _opened(source) as model:
+        names = ("state", "bytes", "cached_bytes", "resident_bytes")
+        found = _native.residency(model)
+        return {name: Residency(**dict(zip(names, facts))) for name, facts in zip(model, found)}
+
+
+# Integrity.
+
+
+def _seal(found: dict[str, Any]) -> Seal:
+    found["files"], found["tensors"] = dict(found["files"]), dict(found["tensors"])
+    return Seal(**found)
+
+
+def seal(
+    source: Source,
+    *,
+    algorithm: str = "crc64nvme",
+    force: bool = False,
+    max_splat: Size = None,
+    progress: Progress = None,
+) -> Seal:
+    """Writes checksums of every byte beside the model: FILE.htseal, or model.htseal for several files.
+
+    algorithm  "crc64nvme", "xxh3-128" or "sha256"
+    force      replaces a seal that the files do not match; else Error (checksum_mismatch)
+    """
+    options = {
+        "algorithm": choose(_ALGORITHMS, algorithm, "algorithm"),
+        "force": force,
+        "max_splat": size_of(max_splat, "max_splat"),
+    }
+    with _opened(source) as model, reporting(progress, "seal") as report:
+        return _seal(_native.seal(model, options, report))
+
+
+def read_seal(path: StrPath) -> Seal:
+    """The seal of a model, or of a path that ends in ".htseal". Error (not_sealed) if there is none."""
+    return _seal(_native.read_seal(os.fsencode(path)))
+
+
+_VERDICT_CODES = {
+    "damaged": "checksum_mismatch",
+    "replaced": "checksum_mismatch",
+    "grown": "trailing_bytes",
+    "truncated": "truncated",
+    "missing": "missing_shard",
+}
+
+
+def _damage(path: str, found: Verification) -> Error:
+    first = found.bad[0] if found.bad else None
+    where = path
+    message = f"verification failed: {found.verdict}"
+    if first is not None:
+        where = first.file or path
+        place = f"tensor '{first.tensor}'" if first.tensor is not None else f"the {first.part}"
+        message = f"{found.verdict}: checksum mismatch in {place}, bytes {first.offset}–{first.offset + first.bytes - 1}"
+        if len(found.bad) > 1:
+            message += f", and in {len(found.bad) - 1} more ranges"
+    error = Error(
+        message,
+        code=_VERDICT_CODES.get(found.verdict, "checksum_mismatch"),
+        rule="bytes_match_their_seal",
+        path=where,
+        tensor=first.tensor if first else None,
+        offset=first.offset if first else None,
+        hint="download the file again, or seal the model again if the change is intended",
+    )
+    error.verification = found
+    return error
+
+
+def verify(
+    path: Source,
+    *,
+    quick: bool = False,
+    check: bool = True,
+    max_header: Size = None,
+    progress: Progress = None,
+) -> Verification:
+    """Compares the files of a model with their seal, or a .ht file with its own checksum, on all processors.
+
+    quick  reads headers and sizes only: milliseconds for files of any size
+    check  raises Error if bytes differ, with the report as `verification`; check=False returns the report, whose
+           `ok` and truth value are False then
+
+    Works for files that no longer parse. Error (not_sealed) if there is no seal. An open model is compared as it was
+    opened, even if its path has another file now.
+    """
+    options = {"quick": quick, "max_header": size_of(max_header, "max_header")}
+    if isinstance(path, Model):
+        files = path.files
+        with reporting(progress, "verify") as report:
+            _native.verify_model(path, options, report)
+        verdict = "headers_match" if quick else "intact"
+        total = 0 if quick else sum(os.stat(file).st_size for file in files if os.path.exists(file))
+        return Verification(ok=True, verdict=verdict, checked_bytes=total, algorithm="", seal=None, bad=[])
+    name = os.fsencode(path)
+    with reporting(progress, "verify") as report:
+        found = _native.verify(name, options, report)
+    found["bad"] = [BadRange(**item) for item in found["bad"]]
+    verification = Verification(**found)
+    if check and not verification.ok:
+        raise _damage(os.fsdecode(name), verification)
+    return verification
+
+
+def hash(
+    source: Source,
+    *,
+    algorithm: str = "crc64nvme",
+    per_tensor: bool = False,
+    max_splat: Size = None,
+    progress: Progress = None,
+) -> Hashes:
+    """Digests of a model. The digest of a tensor covers its bytes alone, so it is equal in every format."""
+    options = {
+        "algorithm": choose(_ALGORITHMS, algorithm, "algorithm"),
+        "per_tensor": per_tensor,
+        "max_splat": size_of(max_splat, "max_splat"),
+    }
+    with _opened(source) as model, reporting(progress, "hash") as report:
+        found = _native.hash(model, options, report)
+        tensors = dict(zip(model, found["tensor_digests"])) if per_tensor else None
+    files = dict(zip(found["files"], found["file_digests"]))
+    return Hashes(algorithm=found["algorithm"], digest=found["digest"], files=files, tensors=tensors)
+
+
+def validate(path: StrPath, *, max_header: Size = None) -> Diagnosis:
+    """What a path is, what is wrong with it and what to do, by its headers and file sizes. A malformed file is not an
+    exception here: its problems are in the result."""
+    return Diagnosis(**_native.validate(os.fsencode(path), open_options(max_header=max_header)))
+
+
+# Conversion.
+
+
+def _type_code(name: Any) -> int:
+    code = _native.type_from_name(name) if isinstance(name, str) else 0
+    return code or _types.code_of(name)
+
+
+def _convert_options(
+    *,
+    format: str | None,
+    include: Patterns = None,
+    exclude: Patterns = None,
+    rename: Mapping[str, str] | None = None,
+    cast: Mapping[str, Any] | None = None,
+    quantize: Mapping[str, str] | None = None,
+    dequantize: Any = None,
+    round: Round = False,
+    saturate: bool = False,
+    seed: int = 0,
+    align: Size = None,
+    canonical: bool = False,
+    normalize_layout: bool = False,
+    share_blocks: bool = False,
+    plain: bool = False,
+    skip_metadata: bool = False,
+    shard_size: Size = None,
+    drop_metadata: bool = False,
+    raw_bytes: bool = False,
+    lossy: bool = False,
+    seal: bool = False,
+    force: bool = False,
+    dry_run: bool = False,
+    emit_mlir: StrPath | None = None,
+    scope: str | None = None,
+    inline_below: Size | bool = None,
+) -> tuple[Any, ...]:
+    options: dict[str, Any] = {
+        "rounding": rounding_code(round),
+        "round": bool(round),
+        "saturate": saturate,
+        "seed": seed,
+        "alignment": size_of(align, "align"),
+        "canonical": canonical,
+        "normalize_layout": normalize_layout,
+        "share_blocks": share_blocks,
+        "plain": plain,
+        "skip_metadata": skip_metadata,
+        "shard_size": size_of(shard_size, "shard_size"),
+        "drop_metadata": drop_metadata,
+        "raw_bytes": raw_bytes,
+        "lossy": lossy,
+        "seal": seal,
+        "force": force,
+        "dry_run": dry_run,
+    }
+    if dequantize:
+        options["dequantize"] = _type_code("F32" if dequantize is True else dequantize)
+    for key, text in (("format", format), ("scope", scope)):
+        if text is not None:
+            options[key] = text
+    if emit_mlir is not None:
+        options["emit_mlir"] = os.fsencode(emit_mlir)
+    if inline_below is not None and inline_below is not False:
+        options["inline_below"] = _MAX if inline_below is True else size_of(inline_below, "inline_below")
+    types = [(pattern, _type_code(kind)) for rules in (cast, quantize) for pattern, kind in (rules or {}).items()]
+    return options, patterns_of(include), patterns_of(exclude), list((rename or {}).items()), types
+
+
+def _converted(found: dict[str, Any]) -> Converted:
+    found["losses"] = [Loss(**item) for item in found["losses"]]
+    return Converted(**found)
+
+
+def convert(
+    source: Source | Sequence[StrPath],
+    target: StrPath,
+    *,
+    format: str | None = None,
+    include: Patterns = None,
+    exclude: Patterns = None,
+    rename: Mapping[str, str] | None = None,
+    cast: Mapping[str, Any] | None = None,
+    quantize: Mapping[str, str] | None = None,
+    dequantize: Any = None,
+    round: Round = False,
+    saturate: bool = False,
+    seed: int = 0,
+    align: Size = None,
+    canonical: bool = False,
+    normalize_layout: bool = False,
+    share_blocks: bool = False,
+    plain: bool = False,
+    skip_metadata: bool = False,
+    shard_size: Size = None,
+    drop_metadata: bool = False,
+    raw_bytes: bool = False,
+    lossy: bool = False,
+    seal: bool = False,
+    force: bool = False,
+    dry_run: bool = False,
+    emit_mlir: StrPath | None = None,
+    scope: str | None = None,
+    inline_below: Size | bool = None,
+    max_header: Size = None,
+    progress: Progress = None,
+) -> Converted:
+    """Writes a model to `target`, in another format or another form. Files appear whole or not at all.
+
+    source            a path, an open model, or a list of paths to merge
+    format            "safetensors", "gguf", "irpa", "ht", "npy"; None is the format of the target's extension
+    include, exclude  patterns of names of the source
+    rename            patterns to new names, one * on each side: {"model.*": "*"}
+    cast, quantize    patterns to types: {"*": "BF16"}, {"*": "Q8_0"}; the first that matches applies
+    dequantize        decodes block encodings: True is F32; or "F16", "BF16"
+    round             allows rounding: True or "nearest_even", "toward_zero", "stochastic" (with `seed`)
+    saturate          values beyond the largest finite one become the largest finite one
+    align             alignment of tensor data, a power of two
+    canonical         orders tensors as the format's reference writer does
+    normalize_layout  makes all tensors row-major and little-endian
+    share_blocks      places data so that the file system can share blocks with the source
+    plain             writes an IRPA without dtypes, shapes and metadata
+    skip_metadata     leaves out all metadata
+    shard_size        splits the model into files of about this size: "4G"
+    drop_metadata, raw_bytes, lossy  losses to allow; any other loss is Error (would_lose)
+    seal              also writes the target's seal
+    force             replaces an existing target; else FileExistsError
+    dry_run           plans and checks, writes nothing, and lists losses instead of raising
+    emit_mlir, scope, inline_below   also writes an MLIR module for IREE; inline_below=True stores all tensors in it
+    """
+    options = _convert_options(
+        format=format, include=include, exclude=exclude, rename=rename, cast=cast, quantize=quantize,
+        dequantize=dequantize, round=round, saturate=saturate, seed=seed, align=align, canonical=canonical,
+        normalize_layout=normalize_layout, share_blocks=share_blocks, plain=plain, skip_metadata=skip_metadata,
+        shard_size=shard_size, drop_metadata=drop_metadata, raw_bytes=raw_bytes, lossy=lossy, seal=seal, force=force,
+        dry_run=dry_run, emit_mlir=emit_mlir, scope=scope, inline_below=inline_below,
+    )  # fmt: skip
+    if isinstance(source, (list, tuple)):
+        paths = [os.fsencode(path) for path in source]
+        source = _native.open_merged(Model, paths, open_options(max_header=max_header))
+        with source, reporting(progress, "convert") as report:
+            return _converted(_native.convert(source, os.fsencode(target), options, report))
+    with _opened(source, max_header) as model, reporting(progress, "convert") as report:  # type: ignore[arg-type]
+        return _converted(_native.convert(model, os.fsencode(target), options, report))
+
+
+def save(
+    path: StrPath,
+    tensors: Mapping[str, Any],
+    metadata: Mapping[str, Any] | None = None,
+    *,
+    format: str | None = None,
+    force: bool = False,
+    seal: bool = False,
+    progress: Progress = None,
+    **options: Any,
+) -> Converted:
+    """Writes tensors to a file, whole or not at all.
+
+    tensors   names to arrays of numpy or torch, objects with DLPack, htensor.Tensor, or Raw for stored bytes
+    metadata  keys to str, int, float, bool, lists, scalars of numpy, or Value for another type of GGUF; safetensors
+              stores str only
+    format    "safetensors", "gguf", "irpa", "ht", "npy"; None is the format of the extension
+    force     replaces an existing file; else FileExistsError
+    options   as for `convert`: cast, quantize, align, shard_size, …
+    """
+    given = _convert_options(format=format, force=force, seal=seal, **options)
+    with reporting(progress, "save") as report:
+        return _converted(
+            _native.save(
+                os.fsencode(path), _values.items_of(tensors), _metadata.normalize(metadata), given, report
+            )
+        )
+
+
+def to_bytes(
+    tensors: Mapping[str, Any], metadata: Mapping[str, Any] | None = None, *, format: str = "safetensors", **options: Any
+) -> bytes:
+    """The bytes that `save` would write; `from_bytes` opens them."""
+    given = _convert_options(format=format, **options)
+    return _native.save_to_memory(_values.items_of(tensors), _metadata.normalize(metadata), given)
+
+
+def diff(a: Source, b: Source, *, tolerance: float | None = None, progress: Progress = None) -> Differences:
+    """Compares two models of any formats by names, types, shapes, contents and metadata.
+
+    tolerance  compares values, across dtypes and encodings, and allows |a - b| up to it; None compares bytes
+    """
+    options: dict[str, Any] = {"compare_values": tolerance is not None, "tolerance": tolerance or 0.0}
+    with _opened(a) as model_a, _opened(b) as model_b, reporting(progress, "diff") as report:
+        found = _native.diff(model_a, model_b, options, report)
+    found["differ"] = [Difference(**item) for item in found["differ"]]
+    return Differences(**found)
+
+
+def edit_metadata(
+    path: StrPath,
+    changes: Mapping[str, Any],
+    *,
+    no_grow: bool = False,
+    max_header: Size = None,
+) -> bool:
+    """Sets keys of the metadata of one safetensors or GGUF file, or removes those whose value is None. The file is
+    replaced atomically; open models keep the old one. Returns whether the file changed."""
+    edits = {key: None if value is None else _metadata.normalize_value(key, value) for key, value in changes.items()}
+    options = {"no_grow": no_grow, "max_header": size_of(max_header, "max_header")}
+    return _native.edit_metadata(os.fsencode(path), edits, options)
+
+
+def crc64nvme(data: Any, before: int = 0) -> int:
+    """The CRC-64/NVME of a buffer; `before` is the sum of the preceding bytes."""
+    return _native.crc64nvme(data, before)
+
+
+__all__ = [
+    "convert", "crc64nvme", "diff", "edit_metadata", "evict", "hash", "load", "prefetch", "read_seal", "residency",
+    "save", "seal", "to_bytes", "validate", "verify", "Loaded",
+]  # fmt: skip

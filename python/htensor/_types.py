@@ -1,0 +1,122 @@
+"""Types of tensors: their numbers in the C library, and their dtypes in numpy, ml_dtypes and torch."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy
+
+# Number, name, name in numpy, name in ml_dtypes or None, name in torch. numpy has no dtype for the types that
+# ml_dtypes names: without ml_dtypes, their elements are unsigned integers with the stored bits.
+_DENSE = [
+    (1, "BOOL", "bool", None, "bool"),
+    (2, "I4", "uint8", "int4", "uint8"),
+    (3, "U4", "uint8", "uint4", "uint8"),
+    (4, "I8", "int8", None, "int8"),
+    (5, "U8", "uint8", None, "uint8"),
+    (6, "I16", "int16", None, "int16"),
+    (7, "U16", "uint16", None, "uint16"),
+    (8, "I32", "int32", None, "int32"),
+    (9, "U32", "uint32", None, "uint32"),
+    (10, "I64", "int64", None, "int64"),
+    (11, "U64", "uint64", None, "uint64"),
+    (12, "F16", "float16", None, "float16"),
+    (13, "BF16", "uint16", "bfloat16", "bfloat16"),
+    (14, "F32", "float32", None, "float32"),
+    (15, "F64", "float64", None, "float64"),
+    (16, "C64", "complex64", None, "complex64"),
+    (17, "F4", "uint8", "float4_e2m1fn", "uint8"),
+    (18, "F6_E2M3", "uint8", "float6_e2m3fn", "uint8"),
+    (19, "F6_E3M2", "uint8", "float6_e3m2fn", "uint8"),
+    (20, "F8_E4M3", "uint8", "float8_e4m3fn", "float8_e4m3fn"),
+    (21, "F8_E5M2", "uint8", "float8_e5m2", "float8_e5m2"),
+    (22, "F8_E8M0", "uint8", "float8_e8m0fnu", "float8_e8m0fnu"),
+    (23, "F8_E4M3FNUZ", "uint8", "float8_e4m3fnuz", "float8_e4m3fnuz"),
+    (24, "F8_E5M2FNUZ", "uint8", "float8_e5m2fnuz", "float8_e5m2fnuz"),
+]
+
+I4 = 2
+F32 = 14
+#: The numbers of block encodings start here.
+BLOCKS = 256
+#: Bits of the packed types.
+PACKED = {2: 4, 3: 4, 17: 4, 18: 6, 19: 6}
+
+_NUMPY = {code: name for code, _, name, _, _ in _DENSE}
+_ML_DTYPES = {code: name for code, _, _, name, _ in _DENSE if name}
+_TORCH = {code: name for code, _, _, _, name in _DENSE}
+#: Numbers by the names of htensor, numpy, ml_dtypes and torch, in lower case.
+CODES = {name.lower(): code for code, name, _, _, _ in _DENSE}
+CODES.update((name, code) for code, name in _NUMPY.items() if code not in _ML_DTYPES)
+CODES.update((name, code) for code, name in _ML_DTYPES.items())
+CODES.update({"float": 15, "double": 15, "half": 12, "int": 10, "bool_": 1})
+
+#: By Tensor._kind: the number and the bits of a type.
+dtypes: dict[int, numpy.dtype[Any]] = {}
+
+
+def import_numpy() -> Any:
+    """numpy, or an ImportError that says what works without it."""
+    try:
+        import numpy
+    except ImportError as error:
+        raise ImportError(
+            "values of tensors need numpy; listing, verifying and converting work without it"
+        ) from error
+    return numpy
+
+
+def _ml_dtype(code: int) -> Any:
+    try:
+        import ml_dtypes  # type: ignore[import]
+    except ImportError:
+        return None
+    return getattr(ml_dtypes, _ML_DTYPES[code], None)
+
+
+def numpy_dtype(code: int, bits: int) -> numpy.dtype[Any]:
+    """The dtype of one element; uint8 for blocks and bytes of unknown type."""
+    found = dtypes.get(code << 8 | bits)
+    if found is None:
+        np = import_numpy()
+        name = _NUMPY.get(code)
+        if name is None:  # Users define types of their own, of which only the width is known.
+            name = f"uint{bits}" if bits in (8, 16, 32, 64) else "uint8"
+        kind = _ml_dtype(code) if code in _ML_DTYPES else None
+        found = dtypes[code << 8 | bits] = np.dtype(name if kind is None else kind)
+    return found
+
+
+def dtype_name(code: int, bits: int) -> str:
+    """The name of the dtype where numpy is not installed."""
+    return _NUMPY.get(code, f"uint{bits}" if bits in (8, 16, 32, 64) else "uint8")
+
+
+def torch_dtype(code: int, torch: Any) -> Any:
+    """The dtype in torch. Versions of torch without 8-bit floats have them as uint8."""
+    name = _TORCH.get(code, "uint8")
+    found = getattr(torch, name, None)
+    if found is None and name.startswith("float8"):
+        return torch.uint8
+    if found is None:
+        raise TypeError(f"torch {torch.__version__} has no dtype {name}; use numpy(), or to('int64')")
+    return found
+
+
+def is_standard(code: int) -> bool:
+    """Whether numpy has the dtype itself."""
+    return code in _NUMPY and code not in _ML_DTYPES
+
+
+def code_of(dtype: Any) -> int:
+    """The number of a dtype that is named in any usual way: "float32", "F32", numpy.float32, torch.float32."""
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", None)
+    name = str(dtype if name is None else name).lower()
+    if name.startswith("torch."):
+        name = name[len("torch.") :]
+    code = CODES.get(name)
+    if code is None:
+        raise TypeError(f"dtype {dtype!r} is not supported; use a name such as 'float32' or 'bfloat16'")
+    return code

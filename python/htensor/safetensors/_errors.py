@@ -1,0 +1,33 @@
+"""The exception of the drop-in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from htensor import Error
+
+
+class SafetensorError(Error):
+    """Raised where the `safetensors` package raises its error of this name.
+
+    The text is that of the reference, if it has one for the case. `code`, `rule`, `hint`, `path`, `tensor` and
+    `offset` are as for every `htensor.Error`.
+    """
+
+    def __init__(self, *args: Any, cause: Error | None = None, code: str = "bad_state", **facts: Any) -> None:
+        """`cause` is an error of H-Tensor that has the facts; `facts` are keywords of `Error`."""
+        given: dict[str, Any] = {"code": code}
+        if cause is not None:
+            given.update((name, getattr(cause, name)) for name in ("code", "rule", "hint", "path", "tensor", "offset"))
+        super().__init__(str(args[0]) if args else "", **{**given, **facts})
+        self.args = args
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self.args, self.__dict__
+
+
+# Tracebacks show the public name.
+SafetensorError.__module__ = "htensor.safetensors"

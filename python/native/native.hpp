@@ -1,0 +1,265 @@
+// The extension module htensor._native: objects and calls of htensor.h for Python. Names, keywords, defaults
+// and documentation are in python/htensor/*.py, so the functions here take fixed arguments.
+//
+// Threads: state is guarded by the GIL. A long call releases the GIL (class Work), so a handle that it uses
+// must not be freed meanwhile: each object owns a reference to `Handle`, and the last owner frees the model.
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+
+#include <htensor/htensor.h>
+
+namespace htpy {
+
+/// Owns one reference to a Python object, or none.
+class Ref {
+ public:
+  Ref() = default;
+  explicit Ref(PyObject* owned) : object_(owned) {}
+  Ref(const Ref&) = delete;
+  Ref& operator=(const Ref&) = delete;
+  ~Ref() { Py_XDECREF(object_); }
+  PyObject* get() const { return object_; }
+  PyObject* release() {
+    PyObject* object = object_;
+    object_ = nullptr;
+    return object;
+  }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  PyObject* object_ = nullptr;
+};
+
+/// Zeroed memory for `count` items of a C type; `ok()` is false, with MemoryError set, if there is none.
+template <class T>
+class Block {
+ public:
+  Block() = default;
+  explicit Block(size_t count) { allocate(count); }
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  ~Block() { PyMem_Free(items_); }
+  bool allocate(size_t count) {
+    items_ = static_cast<T*>(PyMem_Calloc(count ? count : 1, sizeof(T)));
+    if (!items_) PyErr_NoMemory();
+    return items_ != nullptr;
+  }
+  bool ok() const { return items_ != nullptr; }
+  T* data() { return items_; }
+  T& operator[](size_t i) { return items_[i]; }
+
+ private:
+  T* items_ = nullptr;
+};
+
+/// Releases a result of htensor.h.
+template <class T>
+class Result {
+ public:
+  Result() = default;
+  Result(const Result&) = delete;
+  Result& operator=(const Result&) = delete;
+  ~Result() { ht_result_free(result_); }
+  const T** out() { return &result_; }
+  const T* operator->() const { return result_; }
+
+ private:
+  const T* result_ = nullptr;
+};
+
+/// A model that Python objects and running calls own jointly.
+struct Handle {
+  ht_model* model;
+  Py_ssize_t owners;
+};
+
+Handle* share(Handle* handle);
+void unshare(Handle* handle);
+
+struct ModelObject {
+  PyObject_HEAD Handle* handle;  // null if closed
+  PyObject* metadata;            // the dict, or null before the first use
+  PyObject* weak_references;
+};
+
+struct TensorObject {
+  PyObject_HEAD Handle* handle;
+  size_t index;
+  ht_tensor* tensor;  // null before the first use of its bytes
+  PyObject* weak_references;
+  // Of ht_tensor_info, as listing asks for them; `dims` belongs to the model.
+  ht_type type;
+  uint32_t bits;
+  uint32_t rank;
+  const int64_t* dims;
+  uint64_t bytes;
+};
+
+extern PyTypeObject* model_type;
+extern PyTypeObject* tensor_type;
+
+// Every function below that returns a pointer, or a bool, sets a Python exception when it returns null or
+// false.
+
+/// Raises the exception for a failed call and frees `error`, which may be null. Returns null.
+PyObject* raise(ht_status status, ht_error* error);
+
+/// An exception object that describes the error; does not raise it.
+PyObject* to_exception(ht_status status, const ht_error* error);
+
+/// The handle of an open model, with one more owner; raises for a closed one and for other types.
+Handle* handle_of(PyObject* model);
+
+/// The C handle of a tensor.
+ht_tensor* tensor_of(TensorObject* tensor);
+
+/// Holds a handle for the duration of a call.
+class Use {
+ public:
+  explicit Use(Handle* shared) : handle_(shared) {}
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+  ~Use() { unshare(handle_); }
+  const ht_model* model() const { return handle_->model; }
+  explicit operator bool() const { return handle_ != nullptr; }
+
+ private:
+  Handle* handle_;
+};
+
+/// Makes a call of htensor.h without the GIL: `call(&error)`.
+template <class Call>
+bool unlocked(Call call) {
+  ht_error* error = nullptr;
+  ht_status status = HT_OK;
+  Py_BEGIN_ALLOW_THREADS status = call(&error);
+  Py_END_ALLOW_THREADS if (status == HT_OK) return true;
+  raise(status, error);
+  return false;
+}
+
+/// Progress and KeyboardInterrupt of a long call. Calls the caller's callback at most every 20 ms, and runs
+/// pending signal handlers, on the main thread, at most every 100 ms; an exception of either cancels the call
+/// and is raised from it.
+class Work {
+ public:
+  /// `callback` is None or callable with (done_bytes, total_bytes, seconds); borrowed.
+  explicit Work(PyObject* callback);
+
+  /// Makes a call without the GIL: `call(&work, &error)`.
+  template <class Call>
+  bool run(Call call) {
+    ht_error* error = nullptr;
+    state_ = PyEval_SaveThread();
+    const ht_status status = call(&work_, &error);
+    PyEval_RestoreThread(state_);
+    return finish(status, error);
+  }
+
+ private:
+  static int report(void* context, const ht_progress* progress);
+  bool finish(ht_status status, ht_error* error);
+
+  ht_work work_{};
+  PyObject* callback_;
+  PyThreadState* state_ = nullptr;
+  double last_ = -1;
+};
+
+// Options arrive as a dict that has only the options that the caller gave.
+
+enum class Kind { flag, u32, u64, f64, number, text, path };
+
+/// One option: its key, its type and the offset of its field in the C struct.
+struct Field {
+  const char* key;
+  Kind kind;
+  size_t offset;
+};
+
+/// Writes the options of `dict` to the struct. Texts belong to the dict. TypeError for an unknown key.
+bool fill(PyObject* dict, const Field* fields, size_t count, void* options);
+
+/// A filter from two lists of patterns, which own the texts.
+class Filter {
+ public:
+  bool set(PyObject* include, PyObject* exclude);
+  const ht_filter* get() const { return is_set_ ? &filter_ : nullptr; }
+
+ private:
+  Block<const char*> include_, exclude_;
+  ht_filter filter_{};
+  bool is_set_ = false;
+};
+
+/// The texts of a list of str as C strings. ValueError for a NUL in a text.
+bool texts_of(PyObject* list, Block<const char*>* out, size_t* count);
+
+/// Fills the metadata of a save from a dict of normalized values (htensor/_metadata.py).
+class Metadata {
+ public:
+  Metadata() = default;
+  ~Metadata();
+  Metadata(const Metadata&) = delete;
+  Metadata& operator=(const Metadata&) = delete;
+  bool set(PyObject* dict);
+  /// One value, whose memory this object owns.
+  bool value(PyObject* pair, ht_value* out);
+  const ht_metadata_item* items() { return items_.data(); }
+  size_t count() const { return count_; }
+
+ private:
+  void* keep(size_t bytes);
+
+  Block<ht_metadata_item> items_;
+  size_t count_ = 0;
+  void** kept_ = nullptr;
+  size_t kept_count_ = 0;
+};
+
+PyObject* to_python(const ht_value& value);
+
+/// Ends the `dealloc` of an object whose type was made by PyType_FromSpec.
+void free_object(PyObject* object);
+
+// Text to str.
+PyObject* text_of(ht_string text);
+PyObject* text_of(const char* text);
+PyObject* path_of(const char* path);  // None for null
+PyObject* hex_of(const ht_digest& digest);
+
+/// Adds a value to a dict and drops the caller's reference; false if `value` is null.
+bool put(PyObject* dict, const char* key, PyObject* value);
+/// Builds a list of `count` items by `make(i)`.
+template <class Make>
+PyObject* list_of(size_t count, Make make) {
+  Ref list(PyList_New(static_cast<Py_ssize_t>(count)));
+  if (!list) return nullptr;
+  for (size_t i = 0; i < count; ++i) {
+    PyObject* item = make(i);
+    if (!item || PyList_SetItem(list.get(), static_cast<Py_ssize_t>(i), item) != 0) return nullptr;
+  }
+  return list.release();
+}
+
+PyObject* to_dict(const ht_loaded& loaded);
+
+// Functions of the module, by file.
+bool add_model_type(PyObject* module);
+bool add_tensor_types(PyObject* module);
+/// Facts about a tensor.
+bool describe(const ht_model* model, size_t index, ht_tensor_info* info);
+/// A new object of the Python class of tensors; takes an owner of `handle`.
+PyObject* new_tensor(Handle* handle, const ht_tensor_info& info);
+PyObject* new_tensor(Handle* handle, size_t index);
+void set_tensor_class(PyObject* python_class);
+
+extern PyMethodDef model_functions[];
+extern PyMethodDef load_functions[];
+extern PyMethodDef integrity_functions[];
+extern PyMethodDef convert_functions[];
+
+}  // namespace htpy

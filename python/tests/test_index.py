@@ -1,0 +1,97 @@
+"""Indexing equals that of numpy."""
+
+import random
+
+import numpy as np
+import pytest
+from conftest import random_array, safetensors_bytes
+
+import htensor
+
+SEED = 20261119
+
+
+def random_index(choose, shape):
+    """Integers, slices with steps of either sign, Ellipsis and None."""
+    items = []
+    for extent in shape[: choose.randint(0, len(shape))]:
+        if extent and choose.random() < 0.3:
+            at = choose.randrange(-extent, extent)
+            items.append(np.int64(at) if choose.random() < 0.2 else at)
+            continue
+        limit = lambda: choose.choice([None, choose.randint(-extent - 2, extent + 2)])  # noqa: E731
+        items.append(slice(limit(), limit(), choose.choice([None, 1, 2, 3, -1, -2, 7])))
+    if choose.random() < 0.4:
+        items.insert(choose.randint(0, len(items)), Ellipsis)
+        # After an ellipsis, an item belongs to a dimension from the end.
+        at = items.index(Ellipsis)
+        tail = items[at + 1 :]
+        items[at + 1 :] = [item if isinstance(item, slice) else -1 for item in tail]
+        if any(not extent for extent in shape):
+            items = [item if not isinstance(item, int) else slice(None) for item in items]
+    for _ in range(choose.choice([0, 0, 0, 1, 2])):
+        items.insert(choose.randint(0, len(items)), None)
+    return items[0] if len(items) == 1 and choose.random() < 0.5 else tuple(items)
+
+
+@pytest.mark.parametrize("dtype", ["F32", "BF16", "I64", "U8", "BOOL", "C64", "F64"])
+def test_random_indices_equal_those_of_numpy(dtype):
+    choose = random.Random(f"{SEED}{dtype}")
+    values = np.random.default_rng(SEED)
+    for _ in range(60):
+        shape = tuple(choose.choice([0, 1, 2, 3, 5, 17]) if choose.random() < 0.9 else 40 for _ in range(choose.randint(0, 4)))
+        array = random_array(values, dtype, shape)
+        tensor = htensor.from_bytes(safetensors_bytes({"a": (dtype, shape, array.tobytes())}))["a"]
+        for _ in range(25):
+            index = random_index(choose, shape)
+            try:
+                expected = array[index]
+            except IndexError:
+                with pytest.raises(IndexError):
+                    tensor[index]
+                continue
+            found = tensor[index]
+            assert np.array_equal(found, expected), (shape, index)
+            assert type(found) is type(expected) and found.shape == expected.shape, (shape, index)
+
+
+def test_random_indices_of_blocks(tmp_path):
+    choose = random.Random(SEED)
+    values = np.random.default_rng(SEED).normal(size=(6, 5, 64)).astype(np.float32)
+    for encoding in ("Q8_0", "Q4_0"):
+        path = tmp_path / f"{encoding}.gguf"
+        htensor.save(path, {"w": values}, {"general.architecture": "x"}, quantize={"w": encoding})
+        tensor = htensor.open(path)["w"]
+        assert tensor.type == encoding
+        decoded = tensor.to("float32")
+        for _ in range(300):
+            index = random_index(choose, tensor.shape)
+            try:
+                expected = decoded[index]
+            except IndexError:
+                continue
+            assert np.array_equal(tensor[index], expected), index
+
+
+def test_rows_are_iterated(path, arrays):
+    tensor = htensor.open(path)["ids"]
+    assert [row.tolist() for row in tensor] == arrays["ids"].tolist()
+
+
+@pytest.mark.parametrize(
+    "index", [6, -7, (0, 8), (0, 0, 0), (..., ...), 1.5, "a", [0, 1], np.array([0, 1]), True, (slice(None), np.bool_(True))]
+)
+def test_other_indices_are_index_errors(path, index):
+    with pytest.raises(IndexError):
+        htensor.open(path)["blk.0.weight"][index]
+
+
+def test_index_reads_only_what_is_selected(big):
+    model = htensor.open(big)
+    htensor.evict(model)
+    before = htensor.residency(model)["w"]
+    if before.cached_bytes is None:
+        pytest.skip("the kernel does not report the page cache")
+    assert model["w"][5, 3:9:2].tolist() == [0, 0, 0] and model["w"][-1].shape == (1024,)
+    # The kernel reads ahead, but not 1 GiB.
+    assert htensor.residency(model)["w"].cached_bytes - before.cached_bytes < 64 << 20

@@ -1,0 +1,308 @@
+"""How long memory and files stay, what happens to files underneath, threads, fork, pickling, subinterpreters."""
+
+import copy
+import gc
+import os
+import pathlib
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import htensor
+
+
+def mappings_of(path):
+    return pathlib.Path("/proc/self/maps").read_text().count(str(path))
+
+
+def run(program, *arguments):
+    """Runs a program in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+
+
+def test_array_outlives_model_and_tensor(path, arrays):
+    array = htensor.open(path)["blk.0.weight"].numpy()
+    gc.collect()
+    assert mappings_of(path) == 1
+    assert np.array_equal(array, arrays["blk.0.weight"])
+    view = array[1:, ::2]
+    del array
+    assert mappings_of(path) == 1 and np.array_equal(view, arrays["blk.0.weight"][1:, ::2])
+    del view
+    assert mappings_of(path) == 0
+
+
+def test_memoryview_and_interface_keep_the_mapping(path, arrays):
+    data = htensor.open(path)["ids"].data
+    array = np.asarray(htensor.open(path)["ids"])
+    capsule = htensor.open(path)["ids"].__dlpack__()
+    gc.collect()
+    assert data.readonly and bytes(data) == arrays["ids"].tobytes() and np.array_equal(array, arrays["ids"])
+    assert "dltensor" in repr(capsule)
+    del data, array, capsule
+    assert mappings_of(path) == 0
+
+
+def test_counts_return_to_zero(path):
+    """References to the classes and mappings of the file, after every way to use a model."""
+    def use():
+        model = htensor.open(path)
+        for name, tensor in model.items():
+            tensor.numpy(), tensor.to("float64", round=True), tensor[...], tensor.stats(), tensor.__dlpack__(), tensor.data
+            np.from_dlpack(tensor)
+        model.metadata, list(model.values()), model.files, repr(model)
+        with pytest.raises(KeyError):
+            model["x"]
+        with pytest.raises(htensor.Error):
+            htensor.verify(model)
+        htensor.load(model, strategy="read")
+        htensor.hash(model)
+
+    use()
+    gc.collect()
+    native = htensor._model._native
+    classes = [htensor.Model, htensor.Tensor, native.Buffer, native.Model]
+    before = [sys.getrefcount(kind) for kind in classes]
+    descriptors = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        use()
+    gc.collect()
+    assert [sys.getrefcount(kind) for kind in classes] == before
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+    assert mappings_of(path) == 0
+
+
+def test_memory_does_not_grow(path):
+    program = """
+        import sys, resource, htensor
+        def use():
+            for _ in range(2000):
+                model = htensor.open(sys.argv[1])
+                model["ids"].numpy(), model["ids"][0], model.metadata
+                try: model["x"]
+                except KeyError: pass
+        use()
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        use(), use()
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2048
+    """
+    done = run(program, path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_weak_references(path):
+    model = htensor.open(path)
+    tensor = model["ids"]
+    ends = []
+    references = [weakref.ref(model, ends.append), weakref.ref(tensor, ends.append)]
+    del model, tensor
+    assert len(ends) == 2 and references[0]() is None
+
+
+def test_replaced_file_stays_open(path, arrays):
+    model = htensor.open(path)
+    other = path.with_suffix(".new")
+    other.write_bytes(b"something else")
+    os.replace(other, path)
+    assert np.array_equal(model["ids"].numpy(), arrays["ids"])
+    assert np.array_equal(model["half"][1], arrays["half"][1])
+
+
+def test_truncated_file_raises_in_calls(big):
+    model = htensor.open(big)
+    tensor = model["w"]
+    array = tensor.numpy()
+    os.truncate(big, 1 << 16)
+    assert array[0, 0] == 0
+    for call in (lambda: tensor[1000], lambda: tensor.to("float64"), tensor.stats, tensor.tobytes,
+                 lambda: htensor.hash(model)):  # fmt: skip
+        with pytest.raises(htensor.Error) as caught:
+            call()
+        assert caught.value.code in ("truncated", "changed_underfoot", "read_failed")
+        assert caught.value.path == str(big)
+
+
+def test_touching_a_truncated_array_is_sigbus(big):
+    program = """
+        import os, sys, htensor
+        array = htensor.open(sys.argv[1])["w"].numpy()
+        os.truncate(sys.argv[1], 1 << 16)
+        print(array[-1, -1])
+    """
+    assert run(program, big).returncode == -signal.SIGBUS
+
+
+def test_zero_fill_reads_zeros_and_reports_it(tmp_path):
+    path = tmp_path / "ones.npy"
+    np.save(path, np.ones(1 << 20, np.float32))
+    program = """
+        import os, sys, htensor
+        model = htensor.open(sys.argv[1], faults="zero_fill")
+        array = model["ones"].numpy()
+        model.check_faults()
+        os.truncate(sys.argv[1], 1 << 16)
+        assert array[10] == 1 and array[-1] == 0
+        try:
+            model.check_faults()
+        except htensor.Error as error:
+            print(error.code, error.path)
+    """
+    done = run(program, path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[1] == str(path)
+
+
+def test_faults_off_reads_by_system_calls(path, arrays):
+    model = htensor.open(path, faults="off")
+    assert np.array_equal(model["ids"][...], arrays["ids"])
+
+
+def test_eight_threads_use_one_model(tmp_path):
+    random = np.random.default_rng(1)
+    arrays = {f"t{i}": random.normal(size=(64, 64)).astype(np.float32) for i in range(50)}
+    path = tmp_path / "m.safetensors"
+    htensor.save(path, arrays, {"k": "v"})
+    model = htensor.open(path)
+    shared = model["t0"]
+    failures = []
+    barrier = threading.Barrier(8)
+
+    def work(number):
+        try:
+            barrier.wait()
+            for i, (name, tensor) in enumerate(model.items()):
+                if (i + number) % 3 == 0:
+                    assert np.array_equal(tensor.numpy(), arrays[name])
+                elif (i + number) % 3 == 1:
+                    assert np.array_equal(tensor.to("float64"), arrays[name])
+                else:
+                    assert np.array_equal(tensor[::2, number], arrays[name][::2, number])
+                assert model.metadata == {"k": "v"} and shared[0, 0] == arrays["t0"][0, 0]
+            assert htensor.hash(model).digest == digest
+            htensor.load(model)
+        except BaseException as error:
+            failures.append(error)
+
+    digest = htensor.hash(path).digest
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+
+
+def test_close_during_a_call_of_another_thread(big):
+    model = htensor.open(big)
+    results = []
+    thread = threading.Thread(target=lambda: results.append(htensor.hash(model).digest))
+    thread.start()
+    model.close()
+    thread.join()
+    # Either the call had begun and ends well, or it finds the model closed.
+    assert len(results) <= 1
+
+
+def test_long_calls_release_the_gil(big):
+    counted = [0]
+    stop = threading.Event()
+
+    def count():
+        while not stop.is_set():
+            counted[0] += 1
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    htensor.hash(big)
+    during = counted[0]
+    stop.set()
+    thread.join()
+    assert during > 1000
+
+
+def test_forked_child_uses_models_of_its_parent(path, arrays):
+    model = htensor.open(path)
+    array = model["ids"].numpy()
+    htensor.hash(model)  # starts the threads of the library, which a child lacks
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            ok = np.array_equal(array, arrays["ids"]) and np.array_equal(model["half"][...], arrays["half"])
+            ok = ok and model["blk.0.weight"].stats().count == 48
+            ok = ok and np.array_equal(htensor.open(path)["ids"].to("int64"), arrays["ids"])
+            ok = ok and bool(htensor.hash(model).digest) and bool(htensor.load(path, strategy="read"))
+            status = 0 if ok else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert np.array_equal(model["half"][...], arrays["half"])
+
+
+@pytest.mark.parametrize("function", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_pickling_is_refused(path, function):
+    model = htensor.open(path)
+    with pytest.raises(TypeError, match="cannot pickle htensor.Model"):
+        function(model)
+    with pytest.raises(TypeError, match="cannot pickle htensor.Tensor"):
+        function(model["ids"])
+
+
+def test_arrays_can_be_pickled(path, arrays):
+    array = pickle.loads(pickle.dumps(htensor.open(path)["ids"].numpy()))
+    assert np.array_equal(array, arrays["ids"])
+
+
+def test_objects_are_not_created_by_hand():
+    for kind in (htensor.Model, htensor.Tensor):
+        with pytest.raises(TypeError):
+            kind()
+
+
+def test_subinterpreters_are_refused():
+    program = """
+        import htensor
+        try:
+            import _xxsubinterpreters as interpreters
+        except ImportError:
+            import _interpreters as interpreters
+        other = interpreters.create()
+        code = '''
+        try:
+            import htensor
+        except ImportError as error:
+            assert "subinterpreter" in str(error), error
+        else:
+            raise SystemError("htensor was imported")
+        '''
+        import textwrap
+        failed = interpreters.run_string(other, textwrap.dedent(code))
+        assert failed is None, failed
+        interpreters.destroy(other)
+        assert htensor.crc64nvme(b"123456789") == 0xae8b14860a799888
+    """
+    done = run(program)
+    assert done.returncode == 0, done.stderr
+
+
+def test_objects_left_at_exit_do_no_harm(path):
+    program = """
+        import sys, htensor, threading
+        model = htensor.from_bytes(bytearray(open(sys.argv[1], "rb").read()))
+        array = model["ids"].numpy()
+        capsule = model["ids"].__dlpack__()
+        opened = htensor.open(sys.argv[1])
+        htensor.hash(opened)
+        sys.modules["kept"] = [model, array, capsule, opened, iter(opened)]
+    """
+    done = run(program, path)
+    assert done.returncode == 0 and not done.stderr, done.stderr

@@ -1,0 +1,460 @@
+"""Functions on files and models."""
+
+import io
+import os
+import signal
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import htensor
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+
+def contents(path):
+    return {name: np.array(t.numpy()) for name, t in htensor.open(path).items()}
+
+
+def assert_equal(found, expected):
+    assert list(found) == list(expected)
+    for name, array in expected.items():
+        assert np.array_equal(found[name], array) and found[name].dtype == np.asarray(array).dtype, name
+
+
+# Load.
+
+
+@pytest.mark.parametrize("strategy", ["automatic", "mapped", "read"])
+def test_load_returns_the_model(path, arrays, strategy):
+    model = htensor.load(path, strategy=strategy, budget="1G", progress=None)
+    assert_equal({name: t.numpy() for name, t in model.items()}, arrays)
+
+
+def test_read_is_independent_of_the_file(path, arrays):
+    model = htensor.load(path, strategy="read")
+    os.truncate(path, 0)
+    assert np.array_equal(model["ids"].numpy(), arrays["ids"])
+    assert htensor.residency(model)["ids"].state == "resident"
+
+
+def test_load_reports(path):
+    model = htensor.open(path)
+    calls = []
+    report = model.load(strategy="read", include="blk.*", exclude=["*bias"], progress=lambda d, t: calls.append((d, t)))
+    assert report.strategy == "read" and report.requested_bytes == 192 and report.bytes == 192 and report.reason
+    assert calls and calls[-1] == (192, 192)
+    assert report.as_dict()["bytes"] == 192
+    with pytest.raises(htensor.Error) as caught:
+        model.load(include="nothing*")
+    assert caught.value.code == "not_found"
+    with pytest.raises(htensor.Error) as caught:
+        model.load(strategy="read", budget=10)
+    assert caught.value.code == "budget_too_small"
+
+
+def test_load_verifies(path):
+    with pytest.raises(htensor.Error) as caught:
+        htensor.load(path, verify=True)
+    assert caught.value.code == "not_sealed"
+    htensor.seal(path)
+    assert htensor.open(path).load(verify=True, strategy="read").verified_bytes > 0
+    flip(path, -1)
+    with pytest.raises(htensor.Error) as caught:
+        htensor.load(path, verify=True, strategy="read")
+    assert caught.value.code == "checksum_mismatch"
+
+
+def test_load_into_buffers(path, arrays):
+    model = htensor.open(path)
+    targets = {name: np.empty(a.shape, a.dtype) for name, a in arrays.items() if name != "half"}
+    report = model.load_into(targets)
+    assert report.bytes == sum(a.nbytes for a in targets.values())
+    for name, array in targets.items():
+        assert np.array_equal(array, arrays[name])
+    with pytest.raises(ValueError, match="48"):
+        model.load_into({"ids": bytearray(3)})
+    with pytest.raises(KeyError):
+        model.load_into({"x": bytearray(3)})
+    with pytest.raises((BufferError, TypeError)):
+        model.load_into({"ids": bytes(48)})
+    shared = bytearray(48)
+    with pytest.raises(htensor.Error) as caught:
+        model.load_into({"ids": shared, "blk.0.bias": memoryview(shared)[:24]})
+    assert caught.value.code == "overlap"
+
+
+def test_page_cache(path):
+    assert htensor.prefetch(path) == sum(t.nbytes for t in htensor.open(path).values())
+    found = htensor.residency(path)
+    assert list(found) == list(htensor.open(path)) and found["ids"].bytes == 48
+    assert htensor.evict(path, include="ids") == 48
+    model = htensor.open(path)
+    assert htensor.residency(model)["ids"].state in ("unbound", "mapped")
+
+
+# Integrity.
+
+
+def flip(path, offset):
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 1
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("algorithm", ["crc64nvme", "xxh3-128", "sha256"])
+def test_seal_and_verify(path, algorithm):
+    made = htensor.seal(path, algorithm=algorithm)
+    assert made.path == f"{path}.htseal" and made.algorithm == algorithm and made.bytes == path.stat().st_size
+    assert htensor.read_seal(path) == htensor.read_seal(made.path) == made
+    assert set(made.tensors) == set(htensor.open(path)) and list(made.files) == [path.name]
+    found = htensor.verify(path)
+    assert found and found.ok and found.verdict == "intact" and found.checked_bytes >= path.stat().st_size
+    assert htensor.verify(path, quick=True).verdict == "headers_match"
+    assert htensor.verify(htensor.open(path)).ok
+    hashes = htensor.hash(path, algorithm=algorithm, per_tensor=True)
+    assert hashes.digest == made.digest and hashes.tensors == made.tensors
+    assert hashes.files == {str(path): made.files[path.name]}
+    assert htensor.hash(path, algorithm=algorithm).tensors is None
+
+
+def test_damage_raises_and_names_the_tensor(path):
+    htensor.seal(path)
+    model = htensor.open(path)
+    flip(path, model["ids"].offset + 3)
+    with pytest.raises(htensor.Error) as caught:
+        htensor.verify(path)
+    error = caught.value
+    assert error.code == "checksum_mismatch" and error.path == str(path)
+    found = error.verification
+    assert not found.ok and not found and found.bad[0].file == str(path)
+    assert "ids" in [item.tensor for item in found.bad]
+    assert htensor.verify(path, check=False) == found
+    with pytest.raises(htensor.Error) as caught:
+        htensor.verify(htensor.open(path))
+    assert caught.value.code == "checksum_mismatch"
+    with pytest.raises(htensor.Error) as caught:
+        htensor.seal(path)
+    assert caught.value.code == "checksum_mismatch"
+    htensor.seal(path, force=True)
+    assert htensor.verify(path)
+
+
+def test_truncated_file_is_verified(path):
+    htensor.seal(path)
+    os.truncate(path, path.stat().st_size - 5)
+    assert htensor.verify(path, check=False).verdict == "truncated"
+    with pytest.raises(htensor.Error) as caught:
+        htensor.verify(path)
+    assert caught.value.code == "truncated"
+
+
+def test_validate(path, tmp_path):
+    found = htensor.validate(path)
+    assert found.readable and found.format == "safetensors" and not found.problems
+    os.truncate(path, 100)
+    found = htensor.validate(path)
+    assert not found.readable and isinstance(found.problems[0], htensor.Error) and found.problems[0].hint
+    with pytest.raises(FileNotFoundError):
+        htensor.validate(tmp_path / "none")
+
+
+# Save.
+
+
+def test_saved_arrays_are_read_back(tmp_path):
+    random = np.random.default_rng(5)
+    arrays = {
+        str(dtype): np.asarray(random.integers(0, 2, (3, 4))).astype(dtype)
+        for dtype in ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32",
+                      "float64", "complex64")
+    }  # fmt: skip
+    arrays |= {
+        "fortran": np.asfortranarray(random.normal(size=(3, 4))),
+        "reversed": random.normal(size=(6, 4))[::-2, 1:],
+        "big_endian": np.arange(4, dtype=">i4"),
+        "scalar": np.float32(3),
+        "empty": np.zeros((0, 2), np.int8),
+    }
+    report = htensor.save(tmp_path / "m.safetensors", arrays, {"a": "b"})
+    assert report.path == str(tmp_path / "m.safetensors") == report.files[0]
+    assert report.bytes == report.file_bytes[0] == (tmp_path / "m.safetensors").stat().st_size
+    model = htensor.open(tmp_path / "m.safetensors")
+    assert set(model) == set(arrays) and model.metadata == {"a": "b"}
+    for name, array in arrays.items():
+        assert np.array_equal(model[name].numpy(), array), name
+        assert model[name].shape == np.shape(array)
+    assert htensor.from_bytes(htensor.to_bytes(arrays, {"a": "b"}))["fortran"].shape == (3, 4)
+    assert htensor.to_bytes(arrays, {"a": "b"}) == (tmp_path / "m.safetensors").read_bytes()
+
+
+def test_lists_and_raw_bytes_are_saved(tmp_path):
+    htensor.save(tmp_path / "m.safetensors", {"list": [[1.5, 2.0]], "raw": htensor.Raw("BF16", [2], b"\x80\x3f\0\0")})
+    model = htensor.open(tmp_path / "m.safetensors")
+    assert model["list"].numpy().tolist() == [[1.5, 2.0]] and model["raw"].to("float32").tolist() == [1, 0]
+    assert repr(htensor.Raw("U8", (1,), b"a")) == "Raw('U8', (1,), …)"
+
+
+def test_tensors_of_models_are_saved(path, tmp_path, arrays):
+    model = htensor.open(path)
+    htensor.save(tmp_path / "two.safetensors", {f"x.{name}": tensor for name, tensor in model.items()})
+    assert_equal(dict(sorted(contents(tmp_path / "two.safetensors").items())), {f"x.{n}": a for n, a in sorted(arrays.items())})
+    # A model may replace its own file.
+    htensor.save(path, model, model.metadata, force=True)
+    assert np.array_equal(htensor.open(path)["ids"].numpy(), arrays["ids"])
+
+
+@pytest.mark.skipif(torch is None, reason="torch is not installed")
+def test_torch_tensors_are_saved(tmp_path):
+    tensors = {
+        "bf16": torch.arange(6).reshape(2, 3).to(torch.bfloat16),
+        "grad": torch.ones(3, requires_grad=True),
+        "strided": torch.arange(6.0).reshape(2, 3).t(),
+        "bool": torch.tensor([True, False]),
+        "scalar": torch.tensor(5),
+        "conj": torch.tensor([1 + 2j], dtype=torch.complex64).conj(),
+    }
+    htensor.save(tmp_path / "m.safetensors", tensors)
+    model = htensor.open(tmp_path / "m.safetensors")
+    for name, tensor in tensors.items():
+        assert torch.equal(model[name].torch(), tensor.detach().resolve_conj()), name
+    with pytest.raises(TypeError, match="sparse"):
+        htensor.save(tmp_path / "x.safetensors", {"a": torch.eye(2).to_sparse()})
+
+
+def test_objects_with_dlpack_are_saved(tmp_path):
+    class Other:
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack__(self, **options):
+            return self.array.__dlpack__()
+
+    array = np.arange(12, dtype=np.float32).reshape(3, 4)
+    htensor.save(tmp_path / "m.safetensors", {"a": Other(array), "t": Other(array.T)})
+    model = htensor.open(tmp_path / "m.safetensors")
+    assert np.array_equal(model["a"].numpy(), array) and np.array_equal(model["t"].numpy(), array.T)
+
+
+@pytest.mark.parametrize("value", ["text", b"bytes", None, {}, np.array(["a"]), np.zeros(2, np.complex128), object()])
+def test_other_values_are_refused(tmp_path, value):
+    with pytest.raises(TypeError):
+        htensor.save(tmp_path / "m.safetensors", {"a": value})
+    assert os.listdir(tmp_path) == []
+
+
+def test_save_refuses_wrong_sizes_and_losses(tmp_path):
+    with pytest.raises(htensor.Error) as caught:
+        htensor.save(tmp_path / "m.safetensors", {"a": htensor.Raw("F32", (3,), b"1234")})
+    assert caught.value.code == "size_mismatch"
+    with pytest.raises(htensor.Error) as caught:
+        htensor.save(tmp_path / "m.safetensors", {"a": [1.0]}, {"number": 5})
+    assert caught.value.code == "would_lose"
+    with pytest.raises(TypeError):
+        htensor.save(tmp_path / "m.safetensors", {5: [1.0]})
+    with pytest.raises(TypeError):
+        htensor.save(tmp_path / "m.safetensors", {"a": [1.0]}, unknown=1)
+    assert os.listdir(tmp_path) == []
+
+
+def test_save_casts_and_seals(tmp_path):
+    values = np.linspace(0, 1, 64, dtype=np.float32).reshape(2, 32)
+    report = htensor.save(tmp_path / "m.safetensors", {"w": values}, cast={"*": "F16"}, round=True, seal=True)
+    assert report.seal == str(tmp_path / "m.safetensors.htseal")
+    assert np.array_equal(htensor.open(tmp_path / "m.safetensors")["w"].numpy(), values.astype(np.float16))
+
+
+# Convert and compare.
+
+
+@pytest.mark.parametrize("format", ["gguf", "irpa", "safetensors"])
+def test_convert_keeps_tensors(path, tmp_path, arrays, format):
+    target = tmp_path / f"out.{format}"
+    report = htensor.convert(path, target)
+    assert report.path == str(target) and report.bytes == target.stat().st_size
+    assert sum(report.copied_by.values()) > 0
+    assert htensor.open(target).format == format
+    found = htensor.diff(path, target)
+    assert found.same_tensors and not found.differ and not found.only_a
+
+
+def test_convert_options(path, tmp_path, arrays):
+    target = tmp_path / "out.safetensors"
+    dry = htensor.convert(path, target, cast={"blk.*": "F16"}, dry_run=True)
+    assert not target.exists() and [loss.kind for loss in dry.losses] == ["rounding"] * len(dry.losses) and dry.losses
+    with pytest.raises(htensor.Error) as caught:
+        htensor.convert(path, target, cast={"blk.*": "F16"})
+    assert caught.value.code == "would_lose"
+    htensor.convert(path, target, include=["blk.*", "ids"], exclude="*bias", rename={"blk.*": "layers.*"},
+                    cast={"*weight": "F16"}, round="nearest_even", align=64, seal=True, skip_metadata=True)  # fmt: skip
+    model = htensor.open(target)
+    assert sorted(model) == ["ids", "layers.0.weight"] and model.metadata == {}
+    assert model["layers.0.weight"].type == "F16" and min(t.offset for t in model.values()) % 64 == 0
+    assert htensor.verify(target)
+    with pytest.raises(FileExistsError):
+        htensor.convert(path, target)
+    htensor.convert(path, target, force=True)
+    assert len(htensor.open(target)) == 5
+
+
+def test_convert_quantizes_and_decodes(tmp_path):
+    values = np.random.default_rng(0).normal(size=(8, 256)).astype(np.float32)
+    htensor.save(tmp_path / "a.safetensors", {"w.weight": values})
+    htensor.convert(tmp_path / "a.safetensors", tmp_path / "q.gguf", quantize={"*": "Q8_0"})
+    assert htensor.open(tmp_path / "q.gguf")["w.weight"].type == "Q8_0"
+    htensor.convert(tmp_path / "q.gguf", tmp_path / "b.safetensors", dequantize=True, drop_metadata=True)
+    assert np.abs(htensor.open(tmp_path / "b.safetensors")["w.weight"].numpy() - values).max() < 0.05
+    found = htensor.diff(tmp_path / "a.safetensors", tmp_path / "q.gguf", tolerance=0.05)
+    assert found.same_tensors, found
+    found = htensor.diff(tmp_path / "a.safetensors", tmp_path / "q.gguf", tolerance=0.0)
+    assert found.differ[0].name == "w.weight" and found.differ[0].max_abs > 0 and found.differ[0].cosine > 0.99
+
+
+def test_convert_merges_paths(tmp_path):
+    for name in "ab":
+        htensor.save(tmp_path / f"{name}.safetensors", {name: [1.0, 2.0]})
+    htensor.convert([tmp_path / "a.safetensors", str(tmp_path / "b.safetensors")], tmp_path / "c.safetensors")
+    assert sorted(htensor.open(tmp_path / "c.safetensors")) == ["a", "b"]
+    with pytest.raises(htensor.Error) as caught:
+        htensor.convert([tmp_path / "a.safetensors"] * 2, tmp_path / "d.safetensors")
+    assert caught.value.code == "duplicate_tensor"
+
+
+def test_diff_lists_differences(tmp_path):
+    htensor.save(tmp_path / "a.safetensors", {"x": [1.0, 2.0], "y": [1.0], "z": [1.0]}, {"k": "1", "l": "1"})
+    htensor.save(tmp_path / "b.safetensors", {"x": [1.0, 3.0], "y": np.float32([1.0]), "w": [1.0]}, {"k": "2", "m": "1"})
+    found = htensor.diff(tmp_path / "a.safetensors", htensor.open(tmp_path / "b.safetensors"))
+    assert not found.same and found.only_a == ["z"] and found.only_b == ["w"]
+    assert {item.name: item.why for item in found.differ} == {"x": "contents", "y": "dtype"}
+    assert found.metadata_differ == ["k"] and found.metadata_only_a == ["l"] and found.metadata_only_b == ["m"]
+    assert htensor.diff(tmp_path / "a.safetensors", tmp_path / "a.safetensors").same
+
+
+def test_edit_metadata(path):
+    model = htensor.open(path)
+    assert htensor.edit_metadata(path, {"format": "np", "note": None, "new": "x"})
+    assert htensor.open(path).metadata == {"format": "np", "new": "x"}
+    assert model.metadata["format"] == "pt"
+    assert not htensor.edit_metadata(path, {"format": "np"})
+    with pytest.raises(KeyError):
+        htensor.edit_metadata(path, {"missing": None})
+
+
+def test_crc64():
+    assert htensor.crc64nvme(b"123456789") == 0xAE8B14860A799888
+    assert htensor.crc64nvme(b"6789", htensor.crc64nvme(b"12345")) == 0xAE8B14860A799888
+    assert htensor.crc64nvme(np.zeros(0)) == 0
+
+
+# Progress and interrupts.
+
+
+def test_progress_is_called_to_the_end(big):
+    calls = []
+    htensor.hash(big, progress=lambda done, total: calls.append((done, total)))
+    assert len(calls) > 1 and calls[-1][0] == calls[-1][1] and calls == sorted(calls)
+
+
+def test_exception_of_progress_cancels(big, tmp_path):
+    class Stop(Exception):
+        pass
+
+    def stop(done, total):
+        raise Stop
+
+    before = sorted(os.listdir(tmp_path))
+    calls = [lambda: htensor.convert(big, tmp_path / "out.gguf", progress=stop),
+             lambda: htensor.seal(big, progress=stop), lambda: htensor.hash(big, progress=stop),
+             lambda: htensor.open(big)["w"].to("float64", progress=stop),
+             lambda: htensor.open(big)["w"].stats(progress=stop),
+             lambda: htensor.load(big, strategy="read", progress=stop),
+             lambda: htensor.save(tmp_path / "x.irpa", htensor.open(big), progress=stop)]  # fmt: skip
+    for call in calls:
+        with pytest.raises(Stop):
+            call()
+        assert sorted(os.listdir(tmp_path)) == before
+
+
+@pytest.mark.parametrize("verb", ["convert", "seal", "hash"])
+def test_keyboard_interrupt_leaves_nothing(big, tmp_path, verb):
+    def interrupt(number, frame):
+        raise KeyboardInterrupt
+
+    before = sorted(os.listdir(tmp_path))
+    previous = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.03)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            # Work for seconds, unless interrupted.
+            for _ in range(100):
+                if verb == "convert":
+                    htensor.convert(big, tmp_path / "out.irpa", cast={"w": "F64"}, force=True)
+                elif verb == "seal":
+                    htensor.seal(big, algorithm="sha256")
+                else:
+                    htensor.hash(big, algorithm="sha256")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    assert sorted(os.listdir(tmp_path)) == before
+
+
+def test_calls_on_other_threads_ignore_signals(big):
+    results = []
+    thread = threading.Thread(target=lambda: results.append(htensor.hash(big)))
+    thread.start()
+    thread.join()
+    assert len(results) == 1
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_bar_in_a_terminal(monkeypatch):
+    from htensor import _progress
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with _progress.reporting(True, "load") as report:
+        report(1 << 20, 4 << 20, 0.1)
+        assert sys.stderr.getvalue() == ""
+        report(2 << 20, 4 << 20, 1.0)
+        assert "load [############------------]  50% of 4.0 MiB, 2.0 MiB/s" in sys.stderr.getvalue()
+    assert sys.stderr.getvalue().endswith("\r\x1b[K")
+
+
+def test_bar_is_silent_without_a_terminal(monkeypatch, path):
+    from htensor import _progress
+
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    with _progress.reporting(True, "load") as report:
+        report(1, 2, 1.0)
+    htensor.hash(path, progress=True)
+    assert sys.stderr.getvalue() == ""
+
+
+def test_bar_in_a_notebook(monkeypatch):
+    import types
+
+    from htensor import _progress
+
+    shown = []
+
+    class Handle:
+        def update(self, item):
+            shown.append(item)
+
+    ipython, display = types.ModuleType("IPython"), types.ModuleType("IPython.display")
+    ipython.get_ipython = lambda: types.SimpleNamespace(kernel=1)
+    display.HTML, display.display = str, lambda item, display_id: Handle()
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    with _progress.reporting(True, "load") as report:
+        report(1, 2, 1.0)
+    assert '<progress max="2" value="1">' in shown[0] and shown[-1] == ""
