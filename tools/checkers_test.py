@@ -63,7 +63,8 @@ class Arrows(unittest.TestCase):
         self.refuses({"src/io/b.cpp": "#include <sys/mman.h>\n"}, "only src/io/port/")
 
     def test_refuses_private_headers_in_the_program(self):
-        self.refuses({"src/cli/verbs/ls.cpp": '#include "io/b.hpp"\n'}, "the program sees nothing but public headers")
+        self.refuses({"src/cli/verbs/ls.cpp": '#include "io/b.hpp"\n'}, "the program and the C API see nothing but public headers")
+        self.refuses({"src/c/model.cpp": '#include "io/b.hpp"\n'}, "the program and the C API see nothing but public headers")
 
     def test_refuses_a_cycle(self):
         self.refuses({"src/base/CMakeLists.txt": "ht_folder(NAME base\n  SOURCES a.cpp\n  DEPS io)\n"}, "circle")
