@@ -23,6 +23,8 @@ TESTS = ("_test.cpp", "_test.hpp", "_fuzz.cpp")
 ALLOWED_OUTSIDE = {"tl/expected.hpp"}
 # Text functions that the program shares with the library and that users do not need.
 PROGRAM_TEXT = {"base/nearest_name.hpp", "base/utf8.hpp"}
+# Advises the system on memory of the process: no file, and no failure that a caller would see.
+MEMORY_ADVICE = pathlib.PurePath("src/base/huge_pages.cpp")
 # For what other languages include.
 C_STANDARD = {"stddef.h", "stdint.h"}
 
@@ -85,7 +87,7 @@ def check_file(path, name, arrows, problems):
             standard = ("/" not in target and "." not in target) or (path.suffix == ".h" and target in C_STANDARD)
             if public and not standard and target not in ALLOWED_OUTSIDE:
                 refuse("public headers need nothing but the standard library and tl/expected.hpp")
-            system_home = folder == "io" and path.parent.name == "port"
+            system_home = (folder == "io" and path.parent.name == "port") or path == MEMORY_ADVICE
             if SYSTEM.match(target) and not (system_home or is_test or folder in ("testing", "cli")):
                 refuse("only src/io/port/*.cpp contains system calls")
         elif (to == "testing" or target.endswith("_test.hpp")) and not (is_test or folder == "testing"):

@@ -12,27 +12,14 @@ namespace ht::inline v1 {
 /// prefetchers of processors stop at the end of a page.
 inline constexpr std::uintptr_t prefetch_distance = 8192;
 
-/// Prefetches the line for memory that is read once: only the first-level cache keeps it.
-inline void prefetch_once(const void* reading, std::uintptr_t distance = prefetch_distance) noexcept {
+/// Prefetches the line into the second-level cache, also for memory that is read once: lines that go past
+/// this cache (prefetchnta) are read at half to two thirds of the speed.
+inline void prefetch(const void* reading, std::uintptr_t distance = prefetch_distance) noexcept {
   const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(reading) + distance;
   // NOLINTNEXTLINE(performance-no-int-to-ptr): the address is only a hint.
   const auto* const line = reinterpret_cast<const char*>(address);
 #if defined(__x86_64__)
   // g++ removes calls of functions that do nothing but __builtin_prefetch.
-  asm volatile("prefetchnta %0" : : "m"(*line));
-#elif defined(__GNUC__)
-  __builtin_prefetch(line, 0, 0);
-#else
-  static_cast<void>(line);
-#endif
-}
-
-/// Prefetches the line into the second-level cache, for memory that is read again soon.
-inline void prefetch_reused(const void* reading, std::uintptr_t distance = prefetch_distance) noexcept {
-  const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(reading) + distance;
-  // NOLINTNEXTLINE(performance-no-int-to-ptr): the address is only a hint.
-  const auto* const line = reinterpret_cast<const char*>(address);
-#if defined(__x86_64__)
   asm volatile("prefetcht1 %0" : : "m"(*line));
 #elif defined(__GNUC__)
   __builtin_prefetch(line, 0, 2);

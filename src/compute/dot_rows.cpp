@@ -352,10 +352,10 @@ struct Sinks {
     constexpr std::size_t bytes = step_bytes<T>();
     std::size_t at = 0;
     std::size_t offset = 0;
-    const Prefetch<R, B> prefetch(rows, columns / step * bytes);
+    const RowPrefetch<R> ahead(rows, columns / step * bytes);
     if constexpr (std::is_same_v<Prepared<T>, Nothing>) {
       for (; at + step <= columns; at += step) {
-        prefetch.template step<bytes>(rows, offset);
+        ahead.template step<bytes>(rows, offset);
 #pragma GCC unroll 4
         for (std::size_t r = 0; r < R; ++r) unpack(type, rows[r] + offset, from + at, row[r]);
         offset += bytes;
@@ -369,7 +369,7 @@ struct Sinks {
         }
         reload(prepared);
         for (std::size_t i = 0; i < steps; ++i) {
-          prefetch.template step<bytes>(rows, offset);
+          ahead.template step<bytes>(rows, offset);
 #pragma GCC unroll 1
           for (std::size_t part = 0; part < parts_of<T>; ++part) {
 #pragma GCC unroll 4

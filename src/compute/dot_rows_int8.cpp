@@ -454,7 +454,7 @@ HT_DOT_INLINE void int_dot(const Block* rows, const IntVectors<B>& vectors, std:
     for (std::size_t b = 0; b < B; ++b) sink.products[b] = sink.offsets[b] = set_floats<8>(0.F);
   }
   std::size_t offset = 0;
-  const Prefetch<R, B> prefetch(rows, columns / E::block_elements * E::block_bytes);
+  const RowPrefetch<R> ahead(rows, columns / E::block_elements * E::block_bytes);
   if constexpr (E::block_elements == 256) {
     for (std::size_t at = 0; at < columns;) {
       const std::size_t blocks = std::min(max_prepared, (columns - at) / E::block_elements);
@@ -468,7 +468,7 @@ HT_DOT_INLINE void int_dot(const Block* rows, const IntVectors<B>& vectors, std:
       }
       reload(prepared);
       for (std::size_t i = 0; i < blocks; ++i) {
-        prefetch.template step<E::block_bytes>(rows, offset);
+        ahead.template step<E::block_bytes>(rows, offset);
 #pragma GCC unroll 4
         for (std::size_t r = 0; r < R; ++r)
           unpack(E{}, rows[r] + offset, at, prepared[i][r], vectors, sinks[r]);
@@ -478,7 +478,7 @@ HT_DOT_INLINE void int_dot(const Block* rows, const IntVectors<B>& vectors, std:
     }
   } else {
     for (std::size_t at = 0; at < columns; at += E::block_elements) {
-      prefetch.template step<E::block_bytes>(rows, offset);
+      ahead.template step<E::block_bytes>(rows, offset);
 #pragma GCC unroll 4
       for (std::size_t r = 0; r < R; ++r) unpack(E{}, rows[r] + offset, at, vectors, sinks[r]);
       offset += E::block_bytes;

@@ -254,12 +254,9 @@ HT_DOT_INLINE T number_at(Block bytes) {
 
 /// Prefetches steps of R neighbouring rows, so that each line is prefetched once: at the end of a row, the
 /// prefetch goes on in the row that follows after all R.
-///
-/// With one vector, each byte is read once. Processors with AVX-512 still read such bytes faster by way of
-/// the second-level cache; others do not.
-template <std::size_t R, std::size_t Vectors>
-struct Prefetch {
-  HT_DOT_INLINE Prefetch(const Block* rows, std::size_t bytes)
+template <std::size_t R>
+struct RowPrefetch {
+  HT_DOT_INLINE RowPrefetch(const Block* rows, std::size_t bytes)
       : row_bytes(bytes), other_rows(static_cast<std::uintptr_t>(rows[R - 1] - rows[0])) {}
 
   /// For the step of `Bytes` bytes that starts at `offset` of each row.
@@ -270,13 +267,7 @@ struct Prefetch {
 #pragma GCC unroll 4
     for (std::size_t r = 0; r < R; ++r) {
 #pragma GCC unroll 8
-      for (std::size_t line = 0; line < Bytes; line += 64) {
-        if constexpr (Vectors == 1 && HWY_TARGET != HWY_AVX3) {
-          prefetch_once(rows[r] + offset + line, distance);
-        } else {
-          prefetch_reused(rows[r] + offset + line, distance);
-        }
-      }
+      for (std::size_t line = 0; line < Bytes; line += 64) prefetch(rows[r] + offset + line, distance);
     }
   }
 

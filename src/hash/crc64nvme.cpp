@@ -1,5 +1,4 @@
 // The table kernel, which is the reference for all kernels, and the choice of the kernel, made once.
-#include <htensor/hash/crc64nvme.h>
 #include <htensor/hash/digest.hpp>
 
 #include <algorithm>
@@ -105,7 +104,3 @@ std::uint64_t crc64nvme_combine(std::uint64_t first, std::uint64_t second,
 std::string_view crc64nvme_kernel() noexcept { return crc64::kernel().name; }
 
 }  // namespace ht::inline v1
-
-extern "C" std::uint64_t htensor_crc64nvme(const void* data, std::size_t size) {
-  return ht::crc64nvme(ht::Bytes(static_cast<const std::byte*>(data), size));
-}

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <htensor/hash/crc64nvme.h>
 #include <array>
 #include <htensor/hash/digest.hpp>
 #include <random>
@@ -154,11 +153,6 @@ TEST(Crc64, is_combined_for_sizes_beyond_memory) {
   for (int k = 0; k < 61; ++k) half = crc64nvme_combine(half, half, std::uint64_t{1} << k);
   const std::uint64_t bytes = std::uint64_t{1} << 61;
   EXPECT_EQ(crc64nvme_combine(crc64nvme_combine(head, half, bytes), half, bytes), whole);
-}
-
-TEST(Crc64, has_a_c_interface) {
-  EXPECT_EQ(htensor_crc64nvme("123456789", 9), 0xAE8B'1486'0A79'9888U);
-  EXPECT_EQ(htensor_crc64nvme(nullptr, 0), 0U);
 }
 
 TEST(Crc64, is_chosen_once_by_many_threads) {

@@ -1,9 +1,11 @@
 #include <htensor/tensor/storage.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cstdlib>
 
 #include "base/format_text.hpp"
+#include "base/huge_pages.hpp"
 
 namespace ht::inline v1 {
 
@@ -31,6 +33,9 @@ Result<Storage> Storage::owned(std::uint64_t bytes, std::uint64_t alignment) {
                       format_text("alignment {} is not a power of two", alignment))
                     .with_hint("use 1, 2, 4 and so on"));
   }
+  // Memory of this size is mostly a result that is written whole, for which small pages take long.
+  const bool is_large = bytes >= 4 * huge_page_bytes;
+  if (is_large) alignment = std::max<std::uint64_t>(alignment, huge_page_bytes);
   const auto with_room = checked::add(bytes, alignment);
   if (!with_room || !checked::narrow<std::ptrdiff_t>(*with_room)) {
     return fail(out_of_memory(bytes));
@@ -42,8 +47,9 @@ Result<Storage> Storage::owned(std::uint64_t bytes, std::uint64_t alignment) {
     void* start = owner.get();
     auto room = static_cast<std::size_t>(*with_room);
     std::align(static_cast<std::size_t>(alignment), static_cast<std::size_t>(bytes), start, room);
-    return make(std::move(owner), {static_cast<std::byte*>(start), static_cast<std::size_t>(bytes)}, true,
-                Owned{});
+    const MutableBytes memory(static_cast<std::byte*>(start), static_cast<std::size_t>(bytes));
+    if (is_large) advise_huge_pages(memory);
+    return make(std::move(owner), memory, true, Owned{});
   });
 }
 

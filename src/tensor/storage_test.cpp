@@ -6,8 +6,12 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <memory>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -47,6 +51,32 @@ TEST(Storage, owns_zeroed_and_aligned_memory) {
 TEST(Storage, aligns_to_a_cache_line_by_default) {
   const auto storage = must(Storage::owned(1));
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(storage.bytes().data()) % 64, 0U);
+}
+
+// The flags that the kernel has for the memory at an address, of /proc/self/smaps.
+std::string kernel_flags(const void* memory) {
+  const auto address = reinterpret_cast<std::uintptr_t>(memory);
+  std::ifstream maps("/proc/self/smaps");
+  bool is_inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    char dash = 0;
+    if (std::istringstream range(line); range >> std::hex >> begin >> dash >> end && dash == '-')
+      is_inside = begin <= address && address < end;
+    if (is_inside && line.starts_with("VmFlags:")) return line + ' ';
+  }
+  return {};
+}
+
+TEST(Storage, backs_large_memory_by_huge_pages) {
+  if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage"))
+    GTEST_SKIP() << "this kernel has no huge pages";
+  constexpr std::uint64_t huge_page = std::uint64_t{2} << 20;
+  const auto large = must(Storage::owned(16 * huge_page + 1));
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(large.bytes().data()) % huge_page, 0U);
+  EXPECT_NE(kernel_flags(large.bytes().data()).find(" hg "), std::string::npos);
+  EXPECT_TRUE(all_zero(large.bytes()));
 }
 
 TEST(Storage, owns_no_bytes_for_size_0) {

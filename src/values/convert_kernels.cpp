@@ -315,7 +315,7 @@ HWY_INLINE void for_each_vector(const From* from, To* into, std::int64_t count, 
     }
   } else {
     for (; i + lanes <= count; i += lanes) {
-      prefetch_reused(from + i);
+      prefetch(from + i);
       convert(from + i, into + i);
     }
     const std::size_t rest = static_cast<std::size_t>(count - i) % Lanes;

@@ -219,7 +219,7 @@ void add_blocks(const std::uint8_t* blocks, std::int64_t count, const float* sca
                 Integers* integers, bool* each) {
   for (std::int64_t i = 0; i < count; ++i) {
     const std::uint8_t* const block = blocks + i * Q4_K::block_bytes;
-    for (std::int64_t line = 0; line < Q4_K::block_bytes; line += 64) prefetch_reused(block + line);
+    for (std::int64_t line = 0; line < Q4_K::block_bytes; line += 64) prefetch(block + line);
     const GroupBytes bytes(block);
     integers[i] = add_integers(block, bytes);
     each[i] = may_extend(bytes, scales[2 * i], scales[2 * i + 1], range);

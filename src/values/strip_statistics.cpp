@@ -126,7 +126,7 @@ StripStatistics summarize_doubles(const float* values, std::int64_t count) {
   Sums squares;
   const std::int64_t whole = count - count % interleaved_sums;
   for (std::int64_t i = 0; i < whole; i += interleaved_sums) {
-    prefetch_reused(values + i);
+    prefetch(values + i);
     for (std::int64_t at = 0; at < interleaved_sums; at += lanes)
       extremes.add(hn::BitCast(Words(), hn::LoadU(Floats(), values + i + at)));
     for (std::int64_t v = 0; v < double_vectors; ++v) {
@@ -205,8 +205,8 @@ StripStatistics summarize_codes(const std::byte* codes, std::int64_t count) {
   const std::int64_t whole = count - count % group;
   const auto upper = hn::Set(Words(), 0xFFFF0000U);
   for (std::int64_t i = 0; i < whole; i += group) {
-    prefetch_reused(codes + i * 2);
-    prefetch_reused(codes + i * 2 + 64);
+    prefetch(codes + i * 2);
+    prefetch(codes + i * 2 + 64);
     for (std::int64_t part = 0; part < group_lanes; part += lanes) {
       const auto load = [&](int v) HWY_ATTR {
         const std::byte* const words = codes + i * 2 + (v / 2 * group_lanes + part) * 4;
