@@ -44,6 +44,7 @@ class Error(Exception):
         tensor: str | None = None,
         offset: int | None = None,
         errno: int = 0,
+        verification: Verification | None = None,
     ) -> None:
         if isinstance(self, OSError):
             OSError.__init__(self, errno, message, path)
@@ -51,6 +52,7 @@ class Error(Exception):
             super().__init__(message)
         self.code, self.rule, self.message, self.hint = code, rule, message, hint
         self.path, self.tensor, self.offset = path, tensor, offset
+        self.verification = verification
 
     def __str__(self) -> str:
         text = f"{self.path}: {self.message}" if self.path else self.message
@@ -66,12 +68,14 @@ class Error(Exception):
             "tensor": self.tensor,
             "offset": self.offset,
             "errno": getattr(self, "errno", 0),
+            "verification": self.verification,
         }
-        return _make, (self.message, facts)
+        return make_error, (self.message, facts)
 
 
 class NotFoundError(Error, KeyError):
-    """A tensor or a key of the metadata does not exist."""
+    """A name does not exist: of a tensor, a key of the metadata, a format, or a model in a folder. Or a pattern matches
+    no name."""
 
 
 class FileError(Error, OSError):
@@ -110,7 +114,8 @@ def _file_class(errno: int) -> type[Error]:
     return _file_classes[base]
 
 
-def _make(message: str, facts: dict[str, Any]) -> Error:
+def make_error(message: str, facts: dict[str, Any]) -> Error:
+    """The exception of the class for `facts["code"]`."""
     code = facts["code"]
     if code == "not_found":
         return NotFoundError(message, **facts)
@@ -135,7 +140,7 @@ def from_native(
         "offset": offset if offset >= 0 else None,
         "errno": errno,
     }
-    return _make(message or code.replace("_", " "), facts)
+    return make_error(message or code.replace("_", " "), facts)
 
 
 for _class in (Error, NotFoundError, FileError, OutOfMemoryError):

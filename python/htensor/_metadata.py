@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 
 TYPE_CHECKING = False
@@ -14,6 +15,9 @@ _TYPES = {
     "F64": 12,
 }  # fmt: skip
 _ARRAY = 9
+_F32 = 6
+# Larger numbers round to infinity.
+_MAX_F32 = 3.4028235e38
 _NUMPY = {
     "uint8": 0, "int8": 1, "uint16": 2, "int16": 3, "uint32": 4, "int32": 5, "float32": 6, "bool": 7, "uint64": 10,
     "int64": 11, "float64": 12, "float16": 6,
@@ -82,6 +86,8 @@ def _array(key: str, kind: int, items: list[Any]) -> tuple[Any, ...]:
 
 def _check(key: str, kind: int, value: Any) -> None:
     if kind in _LIMITS and not _LIMITS[kind][0] <= value <= _LIMITS[kind][1]:
+        raise OverflowError(f"metadata {key!r}: {value} does not fit into its type")
+    if kind == _F32 and isinstance(value, (int, float)) and _MAX_F32 < abs(value) < math.inf:
         raise OverflowError(f"metadata {key!r}: {value} does not fit into its type")
     if (kind == 8) != isinstance(value, str):
         raise TypeError(f"metadata {key!r}: {value!r} does not have the type that was given")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import ItemsView, Mapping, ValuesView
 
-from . import _native
+from . import _native, _types
 from ._progress import reporting
 from ._results import Loaded
 from ._tensor import Tensor
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     Size = Union[int, str, None]
 
 _FAULTS = {"guarded": 0, "off": 1, "zero_fill": 2}
-_STRATEGIES = {"automatic": 0, "mapped": 1, "read": 2, "staged": 3, "external": 4}
+_STRATEGIES = {"automatic": 0, "mapped": 1, "read": 2}
+# Reads into buffers of the caller.
+_EXTERNAL = 4
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
@@ -40,8 +42,8 @@ def size_of(size: Size, name: str) -> int:
         if unit not in _UNITS:
             raise ValueError(f"{name}={size!r} is not a size; write '512M' or '4G'")
         try:
-            return int(float(number) * 1024 ** _UNITS[unit])
-        except ValueError:
+            return int(number) * 1024 ** _UNITS[unit] if number.isdigit() else int(float(number) * 1024 ** _UNITS[unit])
+        except (OverflowError, ValueError):
             raise ValueError(f"{name}={size!r} is not a size; write '512M' or '4G'") from None
     return size
 
@@ -145,16 +147,44 @@ class Model(_native.Model, Mapping[str, Tensor]):
         progress: Progress = None,
     ) -> Loaded:
         """Reads the stored bytes of tensors into writable buffers of `nbytes` bytes each, by direct I/O where
-        possible. Splats are expanded. ValueError for a buffer of another size."""
+        possible. Splats are expanded. ValueError for a buffer of another size.
+
+        An array of numpy gets the elements whatever the byte order and the order of dimensions in the file; TypeError
+        for an array of another dtype. Other buffers cannot take column-major tensors (ValueError)."""
+        plain: dict[str, Any] = {}
+        for name, buffer in buffers.items():
+            plain.update(self._place(name, buffer, verify))
         options = {
-            "strategy": _STRATEGIES["external"],
+            "strategy": _EXTERNAL,
             "verify": verify,
             "drop_after": drop_after,
             "chunks": chunks,
             "chunk_bytes": size_of(chunk_bytes, "chunk_bytes"),
         }
         with reporting(progress, "load") as report:
-            return Loaded(**_native.load_into(self, buffers, options, report))
+            return Loaded(**_native.load_into(self, plain, options, report))
+
+    def _place(self, name: str, buffer: Any, verify: bool) -> dict[str, Any]:
+        """The buffer as the extension takes it; empty if the elements were copied already, because the stored bytes
+        are not those of an array in row-major order."""
+        is_array = hasattr(buffer, "flags") and hasattr(buffer, "dtype") and hasattr(buffer, "view")
+        tensor = self[name] if isinstance(name, str) and name in self else None
+        if tensor is not None:
+            column_major, big_endian = tensor._facts[5:7]
+            if is_array and (column_major or (big_endian and buffer.dtype.isnative and buffer.dtype.itemsize > 1)):
+                if verify:
+                    tensor.verify()
+                np = _types.import_numpy()
+                if buffer.shape != tensor.shape:
+                    raise ValueError(f"tensor {name!r} has the shape {tensor.shape}, but its array {buffer.shape}")
+                np.copyto(buffer, tensor.numpy(), casting="equiv")
+                return {}
+            if column_major:
+                raise ValueError(f"tensor {name!r} is column-major; pass an array of numpy, or use tobytes()")
+        if is_array and buffer.flags.c_contiguous:
+            # The buffer protocol lacks the dtypes of ml_dtypes.
+            buffer = buffer.reshape(-1).view("uint8")
+        return {name: buffer}
 
     def __repr__(self) -> str:
         if self.closed:

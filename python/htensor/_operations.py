@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from . import _metadata, _native, _types, _values
-from ._errors import Error
+from ._errors import Error, make_error
 from ._model import Model, choose, open, open_options, patterns_of, size_of
 from ._progress import reporting
 from ._results import (
@@ -76,8 +76,8 @@ def load(
     """Opens a model and brings its tensors into memory. Returns the model.
 
     strategy    "automatic" chooses from facts about files and machine; "mapped" fills the page cache; "read" reads
-                into the model's own memory, independent of the file afterwards; "staged" reads every byte once through
-                a small ring, to verify a model that exceeds memory
+                into the model's own memory, independent of the file afterwards. `verify` and `hash` read a model that
+                exceeds memory once, through a small ring.
     include     patterns of names to load, such as "blk.0.*"; None is all
     exclude     patterns of names to leave out
     budget      the memory limit, such as "8G"; None is 7/8 of the available memory
@@ -174,20 +174,46 @@ def _damage(path: str, found: Verification) -> Error:
     if first is not None:
         where = first.file or path
         place = f"tensor '{first.tensor}'" if first.tensor is not None else f"the {first.part}"
-        message = f"{found.verdict}: checksum mismatch in {place}, bytes {first.offset}–{first.offset + first.bytes - 1}"
+        bytes = f"{place}, bytes {first.offset}–{first.offset + first.bytes - 1}"
+        texts = {
+            "missing": "file is missing but its seal exists",
+            "truncated": f"file is shorter than when it was sealed: {bytes}",
+            "grown": "file is longer than when it was sealed",
+        }
+        message = texts.get(found.verdict, f"checksum mismatch in {bytes}")
         if len(found.bad) > 1:
-            message += f", and in {len(found.bad) - 1} more ranges"
-    error = Error(
-        message,
-        code=_VERDICT_CODES.get(found.verdict, "checksum_mismatch"),
-        rule="bytes_match_their_seal",
-        path=where,
-        tensor=first.tensor if first else None,
-        offset=first.offset if first else None,
-        hint="download the file again, or seal the model again if the change is intended",
-    )
-    error.verification = found
-    return error
+            message += f", and {len(found.bad) - 1} more ranges"
+    facts = {
+        "code": _VERDICT_CODES.get(found.verdict, "checksum_mismatch"),
+        "rule": "bytes_match_their_seal",
+        "path": where,
+        "tensor": first.tensor if first else None,
+        "offset": first.offset if first else None,
+        "hint": "download the file again, or seal the model again if the change is intended",
+        "errno": 0,
+        "verification": found,
+    }
+    return make_error(message, facts)
+
+
+def _verify_open(model: Model, options: dict[str, Any], check: bool, progress: Progress) -> Verification:
+    """Verifies the files that the model has open. The library stops at the first difference."""
+    quick = options["quick"]
+    try:
+        with reporting(progress, "verify") as report:
+            _native.verify_model(model, options, report)
+    except Error as error:
+        verdicts = {code: verdict for verdict, code in reversed(_VERDICT_CODES.items())}
+        if error.code not in verdicts:
+            raise
+        found = Verification(ok=False, verdict=verdicts[error.code], checked_bytes=0, algorithm="", seal=None, bad=[])
+        if check:
+            error.verification = found
+            raise
+        return found
+    checked = 0 if quick else sum(tensor.nbytes for tensor in model.values())
+    verdict = "headers_match" if quick else "intact"
+    return Verification(ok=True, verdict=verdict, checked_bytes=checked, algorithm="", seal=None, bad=[])
 
 
 def verify(
@@ -205,16 +231,12 @@ def verify(
            `ok` and truth value are False then
 
     Works for files that no longer parse. Error (not_sealed) if there is no seal. An open model is compared as it was
-    opened, even if its path has another file now.
+    opened, even if its path has another file now; the report then lists no ranges, and `checked_bytes` counts the
+    bytes of tensors.
     """
     options = {"quick": quick, "max_header": size_of(max_header, "max_header")}
     if isinstance(path, Model):
-        files = path.files
-        with reporting(progress, "verify") as report:
-            _native.verify_model(path, options, report)
-        verdict = "headers_match" if quick else "intact"
-        total = 0 if quick else sum(os.stat(file).st_size for file in files if os.path.exists(file))
-        return Verification(ok=True, verdict=verdict, checked_bytes=total, algorithm="", seal=None, bad=[])
+        return _verify_open(path, options, check, progress)
     name = os.fsencode(path)
     with reporting(progress, "verify") as report:
         found = _native.verify(name, options, report)
@@ -317,7 +339,7 @@ def _convert_options(
         options["emit_mlir"] = os.fsencode(emit_mlir)
     if inline_below is not None and inline_below is not False:
         options["inline_below"] = _MAX if inline_below is True else size_of(inline_below, "inline_below")
-    types = [(pattern, _type_code(kind)) for rules in (cast, quantize) for pattern, kind in (rules or {}).items()]
+    types = [(pattern, _type_code(kind)) for rules in (quantize, cast) for pattern, kind in (rules or {}).items()]
     return options, patterns_of(include), patterns_of(exclude), list((rename or {}).items()), types
 
 
@@ -365,7 +387,8 @@ def convert(
     format            "safetensors", "gguf", "irpa", "ht", "npy"; None is the format of the target's extension
     include, exclude  patterns of names of the source
     rename            patterns to new names, one * on each side: {"model.*": "*"}
-    cast, quantize    patterns to types: {"*": "BF16"}, {"*": "Q8_0"}; the first that matches applies
+    cast, quantize    patterns to types: {"*": "BF16"}, {"blk.*": "Q8_0"}; the first that matches applies, those of
+                      `quantize` before those of `cast`
     dequantize        decodes block encodings: True is F32; or "F16", "BF16"
     round             allows rounding: True or "nearest_even", "toward_zero", "stochastic" (with `seed`)
     saturate          values beyond the largest finite one become the largest finite one
@@ -428,11 +451,17 @@ def save(
 
 
 def to_bytes(
-    tensors: Mapping[str, Any], metadata: Mapping[str, Any] | None = None, *, format: str = "safetensors", **options: Any
+    tensors: Mapping[str, Any],
+    metadata: Mapping[str, Any] | None = None,
+    *,
+    format: str = "safetensors",
+    progress: Progress = None,
+    **options: Any,
 ) -> bytes:
     """The bytes that `save` would write; `from_bytes` opens them."""
     given = _convert_options(format=format, **options)
-    return _native.save_to_memory(_values.items_of(tensors), _metadata.normalize(metadata), given)
+    with reporting(progress, "save") as report:
+        return _native.save_to_memory(_values.items_of(tensors), _metadata.normalize(metadata), given, report)
 
 
 def diff(a: Source, b: Source, *, tolerance: float | None = None, progress: Progress = None) -> Differences:
@@ -453,12 +482,14 @@ def edit_metadata(
     *,
     no_grow: bool = False,
     max_header: Size = None,
+    progress: Progress = None,
 ) -> bool:
     """Sets keys of the metadata of one safetensors or GGUF file, or removes those whose value is None. The file is
     replaced atomically; open models keep the old one. Returns whether the file changed."""
     edits = {key: None if value is None else _metadata.normalize_value(key, value) for key, value in changes.items()}
     options = {"no_grow": no_grow, "max_header": size_of(max_header, "max_header")}
-    return _native.edit_metadata(os.fsencode(path), edits, options)
+    with reporting(progress, "edit") as report:
+        return _native.edit_metadata(os.fsencode(path), edits, options, report)
 
 
 def crc64nvme(data: Any, before: int = 0) -> int:

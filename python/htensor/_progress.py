@@ -51,7 +51,9 @@ class Bar:
     def __init__(self, label: str) -> None:
         self._label = label
         self._show_html = _notebook_display()
-        self._terminal = self._show_html is None and sys.stderr is not None and sys.stderr.isatty()
+        stderr = sys.stderr
+        is_open = stderr is not None and not getattr(stderr, "closed", False)
+        self._terminal = self._show_html is None and is_open and stderr.isatty()
         self._shown = False
 
     def __call__(self, done: int, total: int, seconds: float) -> None:

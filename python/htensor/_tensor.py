@@ -57,13 +57,15 @@ class Tensor(_native.Tensor):
     def dtype(self) -> np.dtype[Any]:
         """The dtype of `numpy()`; its name as str if numpy is not installed."""
         found = _types.dtypes.get(self._kind)
-        if found is not None:
-            return found
-        code, bits = self._facts[:2]
-        try:
-            return _types.numpy_dtype(code, bits)
-        except ImportError:
-            return _types.dtype_name(code, bits)  # type: ignore[return-value]
+        if found is None:
+            code, bits = self._facts[:2]
+            try:
+                found = _types.numpy_dtype(code, bits)
+            except ImportError:
+                return _types.dtype_name(code, bits)  # type: ignore[return-value]
+        if found.itemsize > 1 and not self._facts[4] and self._facts[6]:
+            return found.newbyteorder(">")
+        return found
 
     @property
     def ndim(self) -> int:
@@ -103,11 +105,11 @@ class Tensor(_native.Tensor):
             array = self._read_array(None, shape, {"unpack": True}, code, bits)
             array.flags.writeable = False
             return array
-        if splat is not None:
-            return self._splat(splat, dtype, shape)
         if block_bytes:
             shape = (*shape[:-1], shape[-1] // elements * block_bytes)
-        elif not plain and big_endian:
+        if splat is not None:
+            return self._splat(splat, dtype, shape)
+        if not block_bytes and not plain and big_endian:
             dtype = dtype.newbyteorder(">")
         strides = self.strides if column_major and not block_bytes else None
         return np.ndarray(shape, dtype, self._buffer(), 0, strides)
@@ -173,11 +175,13 @@ class Tensor(_native.Tensor):
         round: Round = False,
         saturate: bool = False,
         seed: int = 0,
+        index: Any = ...,
         progress: Progress = None,
     ) -> Array:
         """The values in a new array of another dtype. Decodes block encodings, whose values are float32.
 
         dtype     "float32", "bfloat16", "F16", numpy.float16, torch.float32
+        index     the elements to read, as in `t[index]`; all by default
         round     False raises Error (would_lose) unless `dtype` holds every value of the stored type. True or
                   "nearest_even", "toward_zero" and "stochastic" round.
         saturate  values beyond the largest finite one become the largest finite one
@@ -190,11 +194,12 @@ class Tensor(_native.Tensor):
             raise TypeError(f"to({dtype!r}): values of 4 and 6 bits are written by convert() only")
         if code in _types.PACKED:
             options = {"unpack": True}
+        slices, shape = None, self.shape
+        if index is not Ellipsis:
+            slices, shape, _ = _index.select(index, shape)
         try:
             with reporting(progress, "read") as report:
-                return self._read_array(
-                    None, self.shape, options, code, _types.PACKED.get(code, bits), report
-                )
+                return self._read_array(slices, shape, options, code, _types.PACKED.get(code, bits), report)
         except Error as error:
             if error.code == "would_lose":
                 error.hint = "pass round=True, or use numpy() for the stored values"
@@ -251,10 +256,9 @@ class Tensor(_native.Tensor):
         if dl_device is not None and tuple(dl_device) != _CPU:
             raise BufferError(f"the tensor is on the CPU, not on {dl_device}")
         versioned = max_version is not None and max_version[0] >= 1
-        if copy:
-            return self._dlpack(versioned, _COPY)
         try:
-            return self._dlpack(versioned, _PRIVATE)
+            if not copy:
+                return self._dlpack(versioned, _PRIVATE)
         except Error as error:
             if copy is False or error.code not in ("misaligned", "unsupported_encoding"):
                 raise BufferError(str(error)) from error
@@ -264,8 +268,9 @@ class Tensor(_native.Tensor):
             raise BufferError(str(error)) from error
 
     def torch(self) -> Any:
-        """A torch.Tensor with the stored elements. Writes change private pages of memory, never the file; all tensors
-        that `torch()` makes of one Tensor's elements share them. Elements that are big-endian, column-major,
+        """A torch.Tensor with the stored elements. Writes never change the file: they change private pages of memory,
+        which all results of `torch()` for the same tensor share. After load(strategy="read") they change the model's
+        own memory, which `numpy()` and all other calls read. Elements that are big-endian, column-major,
         misaligned, of 4 or 6 bits, or a splat are copied. 8-bit floats that torch lacks are uint8, and block encodings
         are bytes as in `numpy()`."""
         torch = sys.modules.get("torch")

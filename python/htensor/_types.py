@@ -53,6 +53,11 @@ CODES.update((name, code) for code, name in _NUMPY.items() if code not in _ML_DT
 CODES.update((name, code) for code, name in _ML_DTYPES.items())
 CODES.update({"float": 15, "double": 15, "half": 12, "int": 10, "bool_": 1})
 
+#: Names of numpy that count bytes, where the same name in upper case counts bits.
+_BYTE_COUNTS = {
+    "i1": 4, "u1": 5, "i2": 6, "u2": 7, "i4": 8, "u4": 9, "i8": 10, "u8": 11, "f2": 12, "f4": 14, "f8": 15, "c8": 16,
+}  # fmt: skip
+
 #: By Tensor._kind: the number and the bits of a type.
 dtypes: dict[int, numpy.dtype[Any]] = {}
 
@@ -111,7 +116,9 @@ def is_standard(code: int) -> bool:
 
 
 def code_of(dtype: Any) -> int:
-    """The number of a dtype that is named in any usual way: "float32", "F32", numpy.float32, torch.float32."""
+    """The number of a dtype that is named in any usual way: "float32", "F32", "f4", numpy.float32, torch.float32."""
+    if isinstance(dtype, str) and dtype in _BYTE_COUNTS:
+        return _BYTE_COUNTS[dtype]
     name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", None)
     name = str(dtype if name is None else name).lower()
     if name.startswith("torch."):

@@ -70,7 +70,11 @@ def _item(name: str, value: Any) -> tuple[Any, ...]:
     if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
         return _from_numpy(name, numpy.asarray(value))
     if hasattr(value, "__dlpack__"):
-        return name, value.__dlpack__()
+        try:
+            # Read-only memory is exported by versions 1.0 and later only.
+            return name, value.__dlpack__(max_version=(1, 0))
+        except TypeError:
+            return name, value.__dlpack__()
     if isinstance(value, (str, bytes, dict)) or value is None:
         raise TypeError(f"tensor {name!r}: {type(value).__name__} cannot be stored; use an array, or Raw for bytes")
     return _from_numpy(name, _types.import_numpy().asarray(value))

@@ -280,10 +280,11 @@ static void* allocate_bytes(void* context, size_t size) {
   return memory;
 }
 
-// save_to_memory(tensors, metadata, options)
+// save_to_memory(tensors, metadata, options, progress)
 static PyObject* save_to_memory(PyObject*, PyObject* arguments) {
-  PyObject *list = nullptr, *dict = nullptr, *given = nullptr;
-  if (!PyArg_ParseTuple(arguments, "O!O!O!", &PyList_Type, &list, &PyDict_Type, &dict, &PyTuple_Type, &given))
+  PyObject *list = nullptr, *dict = nullptr, *given = nullptr, *progress = nullptr;
+  if (!PyArg_ParseTuple(arguments, "O!O!O!O", &PyList_Type, &list, &PyDict_Type, &dict, &PyTuple_Type, &given,
+                        &progress))
     return nullptr;
   Tensors tensors;
   Metadata metadata;
@@ -295,7 +296,9 @@ static PyObject* save_to_memory(PyObject*, PyObject* arguments) {
   options.metadata = metadata.items();
   options.metadata_count = metadata.count();
   NewBytes target{nullptr};
-  if (!unlocked([&](ht_error** error) {
+  Work work(progress);
+  if (!work.run([&](const ht_work* state, ht_error** error) {
+        convert_options.get()->work = state;
         return ht_save_to_memory(tensors.data(), tensors.count(), &options, allocate_bytes, &target, error);
       })) {
     Py_XDECREF(target.bytes);
@@ -364,15 +367,16 @@ static PyObject* diff(PyObject*, PyObject* arguments) {
   return ok ? result.release() : nullptr;
 }
 
-// edit_metadata(path, {key: None to remove, or a value}, no_grow)
+// edit_metadata(path, {key: None to remove, or a value}, options, progress)
 static PyObject* edit_metadata(PyObject*, PyObject* arguments) {
   static const Field fields[] = {
       {"no_grow", Kind::flag, offsetof(ht_edit_options, no_grow)},
       {"max_header", Kind::u64, offsetof(ht_edit_options, max_header_bytes)},
   };
   const char* path = nullptr;
-  PyObject *dict = nullptr, *given = nullptr;
-  if (!PyArg_ParseTuple(arguments, "yO!O!", &path, &PyDict_Type, &dict, &PyDict_Type, &given)) return nullptr;
+  PyObject *dict = nullptr, *given = nullptr, *progress = nullptr;
+  if (!PyArg_ParseTuple(arguments, "yO!O!O", &path, &PyDict_Type, &dict, &PyDict_Type, &given, &progress))
+    return nullptr;
   ht_edit_options options{};
   options.size = sizeof options;
   if (!fill(given, fields, sizeof fields / sizeof *fields, &options)) return nullptr;
@@ -393,7 +397,9 @@ static PyObject* edit_metadata(PyObject*, PyObject* arguments) {
     edits[i].value = &values[i];
   }
   Result<ht_edited> edited;
-  if (!unlocked([&](ht_error** error) {
+  Work work(progress);
+  if (!work.run([&](const ht_work* state, ht_error** error) {
+        options.work = state;
         return ht_edit_metadata(path, edits.data(), count, &options, edited.out(), error);
       }))
     return nullptr;

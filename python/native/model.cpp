@@ -87,8 +87,11 @@ static PyObject* open_merged(PyObject*, PyObject* arguments) {
   Block<const char*> paths(count);
   if (!paths.ok()) return nullptr;
   for (size_t i = 0; i < count; ++i) {
-    paths[i] = PyBytes_AsString(PyList_GetItem(list, static_cast<Py_ssize_t>(i)));
-    if (!paths[i]) return nullptr;
+    char* path = nullptr;
+    // ValueError for a NUL in the path.
+    if (PyBytes_AsStringAndSize(PyList_GetItem(list, static_cast<Py_ssize_t>(i)), &path, nullptr) != 0)
+      return nullptr;
+    paths[i] = path;
   }
   ht_model* model = nullptr;
   if (!unlocked([&](ht_error** error) {

@@ -66,7 +66,20 @@ Work::Work(PyObject* callback) : callback_(callback == Py_None ? nullptr : callb
   if (callback_ || gettid() == getpid()) work_.progress = report;
 }
 
+// While the interpreter shuts down, taking the GIL ends a daemon thread by unwinding its stack, which must
+// not happen below frames of the library. Python 3.13 made the function public.
+extern "C" {
+__attribute__((weak)) int _Py_IsFinalizing(void);
+__attribute__((weak)) int Py_IsFinalizing(void);
+}
+
+static bool is_finalizing() {
+  if (Py_IsFinalizing) return Py_IsFinalizing() != 0;
+  return _Py_IsFinalizing && _Py_IsFinalizing() != 0;
+}
+
 int Work::report(void* context, const ht_progress* progress) {
+  if (is_finalizing()) return 1;
   Work& self = *static_cast<Work*>(context);
   const bool is_last = progress->done_bytes >= progress->total_bytes;
   const double interval = self.callback_ ? 0.02 : 0.1;
@@ -111,7 +124,10 @@ static bool set_field(const Field& field, PyObject* value, char* at) {
     case Kind::u64:
     case Kind::u32:
     case Kind::number: {
-      const unsigned long long number = PyLong_AsUnsignedLongLong(value);
+      // Also integers of numpy.
+      const Ref integer(PyNumber_Index(value));
+      if (!integer) return false;
+      const unsigned long long number = PyLong_AsUnsignedLongLong(integer.get());
       if (number == static_cast<unsigned long long>(-1) && PyErr_Occurred()) return false;
       if (field.kind == Kind::u64) {
         const uint64_t wide = number;
@@ -138,8 +154,9 @@ static bool set_field(const Field& field, PyObject* value, char* at) {
       return true;
     }
     case Kind::path: {
-      const char* path = PyBytes_AsString(value);
-      if (!path) return false;
+      char* path = nullptr;
+      // ValueError for a NUL in the path.
+      if (PyBytes_AsStringAndSize(value, &path, nullptr) != 0) return false;
       memcpy(at, &path, sizeof path);
       return true;
     }
@@ -205,13 +222,24 @@ static PyObject* type_from_name(PyObject*, PyObject* name) {
 }
 
 static PyObject* crc64nvme(PyObject*, PyObject* arguments) {
-  Py_buffer view;
-  unsigned long long before = 0;
-  if (!PyArg_ParseTuple(arguments, "y*K", &view, &before)) return nullptr;
-  uint64_t sum = 0;
-  Py_BEGIN_ALLOW_THREADS sum = ht_crc64nvme(view.buf, static_cast<size_t>(view.len), before);
-  Py_END_ALLOW_THREADS PyBuffer_Release(&view);
-  return PyLong_FromUnsignedLongLong(sum);
+  struct Sum {
+    Py_buffer view;
+    uint64_t sum;
+  } state{};
+  PyObject* before = nullptr;
+  if (!PyArg_ParseTuple(arguments, "y*O", &state.view, &before)) return nullptr;
+  state.sum = PyLong_AsUnsignedLongLong(before);
+  bool ok = !PyErr_Occurred();
+  // The bytes may be those of a mapped file that was truncated.
+  ok = ok && unlocked([&](ht_error** error) {
+         const auto body = [](void* context) {
+           auto* self = static_cast<Sum*>(context);
+           self->sum = ht_crc64nvme(self->view.buf, static_cast<size_t>(self->view.len), self->sum);
+         };
+         return ht_guard(state.view.buf, static_cast<size_t>(state.view.len), body, &state, error);
+       });
+  PyBuffer_Release(&state.view);
+  return ok ? PyLong_FromUnsignedLongLong(state.sum) : nullptr;
 }
 
 static PyObject* register_tensor(PyObject*, PyObject* python_class) {

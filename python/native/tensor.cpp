@@ -107,7 +107,13 @@ static PyObject* tuple_of(const int64_t* items, size_t count, int64_t scale) {
   Ref tuple(PyTuple_New(static_cast<Py_ssize_t>(count)));
   if (!tuple) return nullptr;
   for (size_t i = 0; i < count; ++i) {
-    PyObject* item = PyLong_FromLongLong(items[i] * scale);
+    // An empty tensor may have an extent whose stride in bytes exceeds 64 bits.
+    int64_t scaled = 0;
+    if (__builtin_mul_overflow(items[i], scale, &scaled)) {
+      PyErr_SetString(PyExc_OverflowError, "the strides of the tensor exceed 64 bits");
+      return nullptr;
+    }
+    PyObject* item = PyLong_FromLongLong(scaled);
     if (!item || PyTuple_SetItem(tuple.get(), static_cast<Py_ssize_t>(i), item) != 0) return nullptr;
   }
   return tuple.release();

@@ -306,3 +306,27 @@ def test_objects_left_at_exit_do_no_harm(path):
     """
     done = run(program, path)
     assert done.returncode == 0 and not done.stderr, done.stderr
+
+
+def test_daemon_threads_with_progress_end_with_the_interpreter(big):
+    program = f"""
+import threading, time, htensor
+model = htensor.open({str(big)!r})
+started = threading.Event()
+def work():
+    while True:
+        model["w"].stats(progress=lambda done, total: started.set())
+threading.Thread(target=work, daemon=True).start()
+started.wait()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_crc64nvme_of_a_truncated_file_raises(path):
+    data = htensor.open(path)["blk.0.weight"].data
+    with path.open("r+b") as file:
+        file.truncate(0)
+    with pytest.raises(htensor.Error) as caught:
+        htensor.crc64nvme(data)
+    assert caught.value.code == "changed_underfoot"

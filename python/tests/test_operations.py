@@ -2,6 +2,7 @@
 
 import io
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -458,3 +459,102 @@ def test_bar_in_a_notebook(monkeypatch):
     with _progress.reporting(True, "load") as report:
         report(1, 2, 1.0)
     assert '<progress max="2" value="1">' in shown[0] and shown[-1] == ""
+
+
+def test_load_into_arrays_of_other_layouts(tmp_path):
+    expected = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for name, stored in {"big": expected.astype(">f4"), "columns": np.asfortranarray(expected)}.items():
+        np.save(tmp_path / f"{name}.npy", stored)
+        model = htensor.open(tmp_path / f"{name}.npy")
+        for dtype in (model[name].dtype, np.float32):
+            arrays = {name: np.empty((2, 3), dtype)}
+            model.load_into(arrays)
+            assert np.array_equal(arrays[name], expected)
+        with pytest.raises(TypeError):
+            model.load_into({name: np.empty((2, 3), np.int32)} if name == "columns" else {name: np.empty((2, 3), "<i4")})
+    with pytest.raises(ValueError, match="column-major"):
+        htensor.open(tmp_path / "columns.npy").load_into({"columns": bytearray(24)})
+
+
+def test_load_refuses_strategies_that_keep_nothing(path):
+    with pytest.raises(ValueError, match="'automatic' or 'mapped' or 'read'"):
+        htensor.load(path, strategy="staged")
+
+
+def test_quantize_rules_apply_before_cast_rules(tmp_path):
+    source = tmp_path / "a.gguf"
+    tensors = {"blk.w": np.ones((2, 32), np.float32), "o.w": np.ones((2, 32), np.float32)}
+    htensor.save(source, tensors, {"general.architecture": "llama"})
+    htensor.convert(source, tmp_path / "b.gguf", cast={"*": "F16"}, quantize={"blk.*": "Q8_0"}, round=True)
+    assert {name: t.type for name, t in htensor.open(tmp_path / "b.gguf").items()} == {"blk.w": "Q8_0", "o.w": "F16"}
+
+
+def test_verify_of_an_open_model_honours_check(path):
+    htensor.seal(path)
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    model = htensor.open(path)
+    found = htensor.verify(model, check=False)
+    assert not found and found.verdict == "damaged"
+    with pytest.raises(htensor.Error) as caught:
+        htensor.verify(model)
+    assert caught.value.verification.verdict == "damaged"
+    assert pickle.loads(pickle.dumps(caught.value)).verification.verdict == "damaged"
+
+
+def test_verify_of_a_missing_file_is_a_file_error(path):
+    htensor.seal(path)
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match="missing") as caught:
+        htensor.verify(path)
+    assert caught.value.verification.verdict == "missing"
+
+
+def test_paths_with_a_nul_are_refused(path, tmp_path):
+    for call in (
+        lambda: htensor.convert(path, tmp_path / "a.irpa", emit_mlir=str(tmp_path / "n.mlir") + "\0x"),
+        lambda: htensor.convert([str(path) + "\0x"], tmp_path / "b.gguf"),
+    ):
+        with pytest.raises(ValueError):
+            call()
+    assert sorted(p.name for p in tmp_path.iterdir()) == [path.name]
+
+
+def test_options_take_integers_of_numpy(path):
+    assert htensor.load(path, strategy="read", budget=np.int64(1 << 20))
+    assert htensor.open(path)["half"].to("float32", seed=np.int64(3)).shape == (4, 4)
+
+
+def test_sizes_are_exact_or_refused(path):
+    from htensor._model import size_of
+
+    assert size_of("9007199254740993", "budget") == 9007199254740993
+    assert size_of("2.5K", "budget") == 2560
+    with pytest.raises(ValueError):
+        size_of("inf", "budget")
+
+
+def test_metadata_that_exceeds_its_type_is_refused(tmp_path):
+    with pytest.raises(OverflowError):
+        htensor.save(tmp_path / "a.gguf", {}, {"general.architecture": "x", "x": htensor.Value("F32", 1e300)})
+
+
+def test_crc64nvme_refuses_numbers_beyond_64_bits(path):
+    with pytest.raises(OverflowError):
+        htensor.crc64nvme(b"", 2**64 + 5)
+
+
+def test_callbacks_cancel_to_bytes_and_edit_metadata(tmp_path):
+    def stop(done, total):
+        raise KeyboardInterrupt
+
+    file = tmp_path / "a.gguf"
+    tensors = {"w": np.zeros((1 << 20,), np.int8)}
+    htensor.save(file, tensors, {"general.architecture": "x"})
+    before = file.read_bytes()
+    with pytest.raises(KeyboardInterrupt):
+        htensor.edit_metadata(file, {"x.note": "y" * 100_000}, progress=stop)
+    assert file.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == ["a.gguf"]
+    with pytest.raises(KeyboardInterrupt):
+        htensor.to_bytes(tensors, progress=stop)

@@ -316,3 +316,49 @@ def test_tensor_verify(path):
     assert caught.value.code == "not_sealed"
     htensor.seal(path)
     htensor.open(path)["ids"].verify()
+
+
+def test_dtype_is_that_of_the_array(tmp_path):
+    np.save(tmp_path / "a.npy", np.arange(3, dtype=">f4"))
+    tensor = htensor.open(tmp_path / "a.npy")["a"]
+    assert tensor.dtype == tensor.numpy().dtype == np.dtype(">f4")
+
+
+def test_to_reads_only_indexed_elements(path, arrays):
+    tensor = htensor.open(path)["half"]
+    assert np.array_equal(tensor.to("float64", index=np.s_[1:, ::2]), arrays["half"][1:, ::2].astype(np.float64))
+    assert tensor.to("float32", index=(0, 0)).shape == ()
+
+
+def test_names_of_numpy_count_bytes(path):
+    tensor = htensor.open(path)["ids"]
+    assert tensor.to("i8").dtype == np.int64
+    assert tensor.to("I8", round=True).dtype == np.int8
+
+
+def test_steps_beyond_64_bits_are_clipped(path, arrays):
+    tensor = htensor.open(path)["half"]
+    assert np.array_equal(tensor[:, :: 2**70], arrays["half"][:, :: 2**70])
+    assert np.array_equal(tensor[:: -(2**63)], arrays["half"][:: -(2**62)])
+
+
+def test_dlpack_raises_buffer_error_for_blocks(tmp_path):
+    data = htensor.to_bytes({"w": np.ones((1, 32), np.float32)}, {"general.architecture": "x"}, format="gguf", quantize={"*": "Q8_0"})
+    tensor = htensor.from_bytes(data)["w"]
+    for copy in (None, True, False):
+        with pytest.raises(BufferError):
+            tensor.__dlpack__(copy=copy)
+
+
+def test_saves_read_only_memory_of_dlpack(tmp_path):
+    class ReadOnly:
+        """A producer that exports read-only memory by version 1 only."""
+
+        def __dlpack__(self, *, max_version=None):
+            if max_version is None or max_version[0] < 1:
+                raise BufferError("read-only memory needs version 1")
+            return htensor.open(tmp_path / "a.safetensors")["w"].__dlpack__(max_version=max_version)
+
+    htensor.save(tmp_path / "a.safetensors", {"w": np.arange(4, dtype=np.float32)})
+    htensor.save(tmp_path / "b.safetensors", {"w": ReadOnly()})
+    assert htensor.open(tmp_path / "b.safetensors")["w"].numpy().tolist() == [0, 1, 2, 3]

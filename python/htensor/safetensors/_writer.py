@@ -41,6 +41,11 @@ class TensorSpec:
         self._dtype = code_of(dtype)
         self._shape = [_unsigned(size, "shape") for size in shape]
         if self._dtype == "F4" and self._shape:
+            if self._shape[-1] > _MAX // 2:
+                raise SafetensorError(
+                    f"the last dimension of {dtype} has {self._shape[-1]} bytes, whose elements exceed 2^64-1",
+                    code="bad_shape",
+                )
             self._shape[-1] *= 2
         self._data_ptr = _unsigned(data_ptr, "data_ptr")
         self._data_len = _unsigned(data_len, "data_len")
@@ -79,7 +84,7 @@ def serialize(tensor_dict: dict[str, TensorSpec], metadata: dict[str, str] | Non
     """
     tensors, strings = _checked(tensor_dict, metadata)
     try:
-        data = _native.save_to_memory(tensors, strings, _options())
+        data = _native.save_to_memory(tensors, strings, _options(), None)
     except htensor.Error as error:
         raise _write_error(error) from error
     return _with_empty_metadata(data) if metadata == {} else data
