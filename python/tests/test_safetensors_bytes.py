@@ -149,6 +149,7 @@ def test_a_spec_describes_itself():
 
 @pytest.mark.parametrize("arguments, error", [
     ({"dtype": "complex128"}, safetensors.SafetensorError),
+    ({"dtype": "float4_e2m1fn_x2", "shape": [2, 2**63]}, safetensors.SafetensorError),
     ({"dtype": 5}, TypeError),
     ({"shape": [-1]}, OverflowError),
     ({"shape": ["a"]}, TypeError),

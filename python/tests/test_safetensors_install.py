@@ -2,10 +2,13 @@
 
 import importlib.util
 import os
+import pickle
 import subprocess
 import sys
 
 import pytest
+
+import htensor.safetensors as safetensors
 
 
 def run(program, *path):
@@ -23,7 +26,7 @@ import htensor.safetensors as ours
 ours.install()
 ours.install()
 import safetensors, safetensors.numpy, sys
-from safetensors import SafetensorError, TensorSpec, safe_open
+from safetensors import PySafeSlice, SafetensorError, TensorSpec, safe_open
 from safetensors.numpy import save
 from safetensors._safetensors_rust import SafetensorError as Same
 assert safetensors is ours and safetensors.numpy is sys.modules["htensor.safetensors.numpy"]
@@ -31,6 +34,25 @@ assert Same is ours.SafetensorError and safe_open is ours.safe_open
 assert ours.__name__ == ours.__spec__.name == "htensor.safetensors"
 assert sum(type(finder).__name__ == "_Finder" for finder in sys.meta_path) == 1
 """)
+
+
+def test_the_error_has_the_module_of_the_reference_but_pickles_without_it():
+    pickled = run("""
+import pickle, htensor.safetensors as ours
+assert ours.SafetensorError.__module__ == "htensor.safetensors"
+ours.install()
+import importlib, safetensors
+assert safetensors.SafetensorError.__module__ == "safetensors._safetensors_rust"
+module = importlib.import_module(safetensors.SafetensorError.__module__)
+assert module.SafetensorError is safetensors.SafetensorError
+class Own(safetensors.SafetensorError):
+    pass
+assert type(pickle.loads(pickle.dumps(Own("a")))) is Own
+print(pickle.dumps(safetensors.SafetensorError("a", hint="b")).hex())
+""")
+    # A worker process may not have called install().
+    error = pickle.loads(bytes.fromhex(pickled))
+    assert type(error) is safetensors.SafetensorError and (error.args, error.hint) == (("a",), "b")
 
 
 def test_torch_is_imported_at_first_use():

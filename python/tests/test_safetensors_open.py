@@ -221,6 +221,7 @@ def test_files_that_cannot_be_opened_are_os_errors(tmp_path):
     ({"device": "cuda:x"}, "device cuda:x is invalid"),
     ({"device": "gpu"}, "device gpu is invalid"),
     ({"device": -1}, "device -1 is invalid"),
+    ({"device": "mps:1"}, "device mps:1 is invalid: only mps or mps:0 is supported"),
     ({"device": "cuda:1"}, "Device cuda:1 is not supported for framework numpy"),
     ({"backend": "none"}, 'backend "none" is invalid (expected one of: "mmap", "pread")'),
 ])  # fmt: skip

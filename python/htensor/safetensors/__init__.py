@@ -18,7 +18,7 @@ speed of the disk.
 """
 
 from ._errors import SafetensorError
-from ._reader import _safe_open_handle, safe_open
+from ._reader import PySafeSlice, _safe_open_handle, safe_open
 from ._writer import TensorSpec, deserialize, serialize, serialize_file
 
 
@@ -38,6 +38,7 @@ def install() -> None:
 __version__ = "0.8.0"
 
 __all__ = [
+    "PySafeSlice",
     "SafetensorError",
     "TensorSpec",
     "deserialize",

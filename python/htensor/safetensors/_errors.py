@@ -26,7 +26,13 @@ class SafetensorError(Error):
         return self.message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self.args, self.__dict__
+        # `install` gives the class the module of the reference, which a process that unpickles may lack.
+        make = _make if type(self) is SafetensorError else type(self)
+        return make, self.args, self.__dict__
+
+
+def _make(*args: Any) -> SafetensorError:
+    return SafetensorError(*args)
 
 
 # Tracebacks show the public name.

@@ -23,7 +23,9 @@ def replace_package() -> None:
         for name in [name for name in sys.modules if name.partition(".")[0] == _PACKAGE]:
             del sys.modules[name]
         sys.meta_path.insert(0, _Finder())
-    importlib.import_module(_PACKAGE)
+    package = importlib.import_module(_PACKAGE)
+    # Programs that look at the name of the class, as pickle does, find it where the reference has it.
+    package.SafetensorError.__module__ = f"{_PACKAGE}.{_CLASSES[0]}"
     for framework in ("numpy", "torch"):
         # Importing torch takes seconds, so its module waits for the first use.
         if framework in sys.modules:

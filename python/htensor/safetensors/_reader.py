@@ -270,7 +270,8 @@ def _framework(name: str) -> str:
 def _device(device: str | int) -> str | int:
     """The device as torch spells it."""
     text = device if isinstance(device, str) else repr(device)
-    invalid = SafetensorError(f"device {text} is invalid", hint="pass 'cpu', 'cuda', 'cuda:0', … or a number")
+    why = ": only mps or mps:0 is supported" if text.startswith("mps:") else ""
+    invalid = SafetensorError(f"device {text} is invalid{why}", hint="pass 'cpu', 'cuda', 'cuda:0', … or a number")
     if not isinstance(device, str):
         try:
             number = operator.index(device)
