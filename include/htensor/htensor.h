@@ -1021,8 +1021,8 @@ typedef struct ht_tensor_to_save {
 
 typedef struct ht_save_options {
   size_t size;
-  /// As for a conversion of these tensors; may be NULL. `filter` and `renames` apply to their names. Types do
-  /// not change: `types` and `dequantize` are HT_UNSUPPORTED_ENCODING; convert the saved file instead.
+  /// As for a conversion of these tensors; may be NULL. `filter` and `renames` apply to their names, and
+  /// `types` and `dequantize` convert their values, also in memory.
   const ht_convert_options* convert;
   const ht_metadata_item* metadata;
   size_t metadata_count;
