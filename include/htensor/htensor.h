@@ -309,7 +309,7 @@ typedef struct ht_open_options {
 HT_C_API ht_status ht_model_open(const char* path, const ht_open_options* options, ht_model** model,
                                  ht_error** error);
 /// Opens several models as one, in this order, to convert them into one. HT_DUPLICATE_TENSOR,
-/// HT_DUPLICATE_KEY.
+/// HT_DUPLICATE_KEY, HT_BAD_STATE without a path.
 HT_C_API ht_status ht_model_open_merged(const char* const* paths, size_t path_count,
                                         const ht_open_options* options, ht_model** model, ht_error** error);
 /// Opens a file in memory, without a copy. The bytes must not change until `release(context)`, which is

@@ -176,6 +176,14 @@ TEST_F(CModel, opens_several_models_as_one) {
   EXPECT_EQ(ht_model_open_merged(same, 2, nullptr, &model, failed_.out()), HT_DUPLICATE_TENSOR);
 }
 
+TEST_F(CModel, merged_models_have_a_path) {
+  ht_model* model = nullptr;
+  EXPECT_EQ(ht_model_open_merged(nullptr, 0, nullptr, &model, failed_.out()), HT_BAD_STATE);
+  EXPECT_EQ(failed_.rule(), "merged_models_have_a_path");
+  EXPECT_STREQ(ht_error_hint(failed_.get()), "pass at least one path");
+  EXPECT_EQ(model, nullptr);
+}
+
 TEST_F(CModel, tensors_outlive_the_model) {
   auto model = small_model();
   const auto tensor = get(model, "w");

@@ -131,6 +131,18 @@ TEST_F(Saving, to_memory_converts_values) {
   EXPECT_EQ(saved_in_memory(saved, options, "safetensors"), testing::read_file(folder_ / "half.safetensors"));
 }
 
+TEST_F(Saving, type_of_an_empty_tensor_changes) {
+  const TensorToSave saved[] = {
+      {.name = "t", .dtype = dtype_info<F32>().tag, .dims = {0, 3}, .data = Storage()}};
+  const SaveOptions options{.what = {.types = {{"t", "F16"}}}, .how = {.round = true}};
+  const auto done = save(folder_ / "half.safetensors", saved, options);
+  ASSERT_TRUE(done) << to_string(done.error());
+  const auto tensor = Model::open(folder_ / "half.safetensors")->at(0).value();
+  EXPECT_EQ(tensor.type().name, "F16");
+  EXPECT_EQ(tensor.byte_size(), 0U);
+  EXPECT_EQ(saved_in_memory(saved, options, "safetensors"), testing::read_file(folder_ / "half.safetensors"));
+}
+
 template <class Options>
 Error memory_refusal(const Options& options) {
   const auto done = save_to_memory({}, [](std::uint64_t) { return nullptr; }, options);

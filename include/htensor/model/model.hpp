@@ -103,7 +103,7 @@ class Model {
   /// Opens several models as one, in this order, for conversion into one file. `duplicate_tensor` if two
   /// models have a tensor of the same name, `duplicate_key` if they have different values for one key. Keys
   /// that describe the layout of a file are taken from the first model. A seal covers one model, so `seal` is
-  /// `bad_state`.
+  /// `bad_state`; so is this function without a path.
   [[nodiscard]] static Result<Model> open_merged(std::span<const std::filesystem::path> paths,
                                                  const OpenOptions& options = {});
 

@@ -95,7 +95,9 @@ Result<void> change_splat(TargetTensor& tensor, const ElementType& from, const E
 Result<void> change_type(TargetTensor& tensor, const ElementType& to, const Rounding& rounding) {
   Entry& entry = tensor.entry;
   const ElementType from = type_of(entry);
-  if (!values::can_convert(from, to) || tensor.memory) return fail(not_convertible(tensor, from, to));
+  // Values are converted on the way from a file. A tensor without elements has none, wherever it is.
+  const bool is_in_memory = tensor.memory && !tensor.memory->empty();
+  if (!values::can_convert(from, to) || is_in_memory) return fail(not_convertible(tensor, from, to));
   const auto elements = element_count(entry.dims).value_or(0);
   const auto bytes = to.is_blocks() ? block_bytes(entry.dims, *find_encoding(to.encoding))
                                     : dense_bytes(entry.dims, to.bits);
@@ -109,7 +111,7 @@ Result<void> change_type(TargetTensor& tensor, const ElementType& to, const Roun
   }
   if (entry.is_splat()) {
     HT_TRY(change_splat(tensor, from, to, rounding));
-  } else {
+  } else if (!tensor.memory) {
     auto relayout = HT_TRY(relayout_of(entry));
     tensor.change = PlannedFile::ValueChange{.from = from,
                                              .to = to,

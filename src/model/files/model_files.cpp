@@ -194,7 +194,10 @@ Result<void> check_mergeable(const ModelFiles& first, const Path& first_path, co
 }  // namespace
 
 Result<ModelFiles> open_merged_files(std::span<const Path> paths, const OpenOptions& options) {
-  if (paths.empty()) return fail(Error(ErrorCode::internal));
+  if (paths.empty()) {
+    return fail(Error(ErrorCode::bad_state, "merged_models_have_a_path", "no path of a model was given")
+                    .with_hint("pass at least one path"));
+  }
   std::vector<ModelFiles> models;
   models.reserve(paths.size());
   for (const auto& path : paths) {

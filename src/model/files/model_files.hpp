@@ -34,7 +34,7 @@ struct ModelFiles {
 /// Opens a file of any format, one part of a split model, a shard index, or a folder that holds one model.
 [[nodiscard]] Result<ModelFiles> open_model_files(const std::filesystem::path& path,
                                                   const OpenOptions& options);
-/// Opens several models as one, see `Model::open_merged`. Needs at least one path.
+/// Opens several models as one, see `Model::open_merged`. `bad_state` without a path.
 [[nodiscard]] Result<ModelFiles> open_merged_files(std::span<const std::filesystem::path> paths,
                                                    const OpenOptions& options);
 
