@@ -103,6 +103,14 @@ Result<std::uint32_t> FoundSeal::number_of(const Path& path) const {
                   .with_hint("if it belongs to the model and is known to be good, run `htensor seal` again"));
 }
 
+Result<FoundSeal> find_seal(const ModelState& model, io::Port& port) {
+  if (model.has_path) return find_seal(model.opened, model.formats, port);
+  return fail(Error(ErrorCode::not_sealed, "model_is_sealed",
+                    "model was not opened by a path, and a seal lies beside a file")
+                  .at_path(model.opened.native())
+                  .with_hint("open the model by its path"));
+}
+
 Result<FoundSeal> find_seal(const Path& named, std::span<const Format> formats, io::Port& port) {
   FoundSeal found{.seal = {}, .location = seal_location_of(named, formats, port)};
   found.view = HT_TRY(SetView::around(named, port));

@@ -10,6 +10,7 @@
 
 #include "io/port/port.hpp"
 #include "model/journal/set_journal.hpp"
+#include "model/model_access.hpp"
 
 namespace ht::inline v1 {
 
@@ -47,6 +48,9 @@ struct FoundSeal {
 /// Finds the seal of a path. `not_sealed` if there is none, `bad_seal`.
 [[nodiscard]] Result<FoundSeal> find_seal(const std::filesystem::path& named, std::span<const Format> formats,
                                           io::Port& port);
+/// Finds the seal of an open model. `not_sealed` also for a model from memory or from a descriptor: a file
+/// that happens to have the name of its seal is not the seal.
+[[nodiscard]] Result<FoundSeal> find_seal(const ModelState& model, io::Port& port);
 
 /// Returns the path of the seal of a file, its own or that of its folder; nullopt if no seal names the file.
 /// A damaged seal is ignored; a seal that cannot be opened or read is an Error.

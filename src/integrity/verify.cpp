@@ -227,7 +227,7 @@ Result<void> verify(const Model& model, const VerifyOptions& options) {
     const auto& state = ModelAccess::state(model);
     auto& port = options.port != nullptr ? *options.port : *state.port;
     HT_TRY(ModelAccess::check_all_exist(model));
-    const auto found = find_seal(state.opened, state.formats, port);
+    const auto found = find_seal(state, port);
     if (!found) {
       const auto files = state.mapped->files();
       if (found.error().code() != ErrorCode::not_sealed || files.size() != 1) return fail(found.error());

@@ -116,6 +116,20 @@ TEST_F(LoadedModels, sealed_model_is_a_file) {
   EXPECT_EQ(::close(fd), 0);
 }
 
+// A file that has the name of a seal of the model's empty path lies in the current folder.
+TEST_F(LoadedModels, stray_seal_is_not_that_of_a_model_from_memory) {
+  const auto file = noise_file("safetensors", {10});
+  write_file(path_, file);
+  ASSERT_TRUE(ht::seal(Model::open(path_).value()));
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(path_.parent_path());
+  const auto model = Model::from_bytes(file, nullptr).value();
+  std::filesystem::copy_file(path_.string() + ".htseal", ".htseal");
+  expect_refusal(ht::verify(model), ErrorCode::not_sealed, "model_is_sealed");
+  expect_refusal(ht::load(model, {.verify = true}), ErrorCode::not_sealed, "model_is_sealed");
+  std::filesystem::current_path(before);
+}
+
 // The same file by its path, from memory and by a descriptor.
 TEST_F(LoadedModels, have_the_same_digests_from_every_source) {
   const auto file = noise_file("safetensors", {1000, 100'000});

@@ -57,7 +57,7 @@ Result<void> check_same_tensors(const SealedTensors& sealed, const Catalog& cata
 Result<PassCheck> PassCheck::make(const ModelState& model, std::span<const std::size_t> tensors) {
   const auto files = model.mapped->files();
   PassCheck check;
-  auto found = find_seal(model.opened, model.formats, *model.port);
+  auto found = find_seal(model, *model.port);
   if (!found) {
     if (found.error().code() != ErrorCode::not_sealed || files.size() != 1) return fail(found.error());
     const auto own = HT_TRY(own_checksum(files[0]->source(), model.formats));
