@@ -41,9 +41,8 @@ Result<const Format*> check_editable(const Catalog& catalog, std::span<const For
   if (format == nullptr || format->edit == nullptr) {
     const bool has_metadata = format != nullptr && format->metadata != Format::MetadataTypes::none;
     return fail(Error(ErrorCode::unsupported_encoding, "format_has_metadata_to_edit",
-                      has_metadata
-                          ? format_text("metadata of the format {} cannot be edited in place", format->name)
-                          : format_text("the format {} has no metadata", catalog.format()))
+                      has_metadata ? format_text("metadata of the format {} cannot be edited", format->name)
+                                   : format_text("the format {} has no metadata", catalog.format()))
                     .with_hint(has_metadata ? "convert to GGUF, edit that file, and convert back"
                                             : "convert to GGUF or safetensors first"));
   }

@@ -234,7 +234,8 @@ struct ApplyOptions {
   bool round = false;
   /// Allows all losses.
   bool lossy = false;
-  /// Also writes the target's seal, computed during the copy.
+  /// Also writes the target's seal: CRC-64/NVME, from checksums taken during the copy. To renew a seal of
+  /// another algorithm, the new files are read again.
   bool seal = false;
   WorkOptions work{};
 };

@@ -77,7 +77,7 @@ struct Format {
 
   // Each of these may be null.
 
-  /// The header with other metadata; null if the metadata cannot be edited in place.
+  /// The header with other metadata; null if the format cannot change it and keep the layout of the data.
   Result<EditedHeader> (*edit)(const HeaderEdit& edit) = nullptr;
   /// Reasons why common readers reject a file of this catalog although the format allows it.
   std::vector<Error> (*warnings)(const Catalog& catalog) = nullptr;

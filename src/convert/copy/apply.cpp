@@ -219,7 +219,14 @@ class PlanExecution {
     if (!replaced) return {};
     if (replaced->algorithm) algorithm_ = replaced->algorithm;
     if (!algorithm_) converted_.stale_seal = replaced->path;
-    if (algorithm_ && replaced->is_obsolete) converted_.removed.push_back(replaced->path);
+    if (!algorithm_ || !replaced->is_obsolete) return {};
+    if (is_set()) {
+      converted_.removed.push_back(replaced->path);
+    } else {
+      // The seal of the folder names this file alone. It keeps its name, so both the folder and the file stay
+      // verifiable.
+      kept_seal_ = replaced->path;
+    }
     return {};
   }
 
@@ -332,6 +339,7 @@ class PlanExecution {
     return RenewedSeal::of_new_files({.opened = plan_.model_path(),
                                       .files = targets_,
                                       .removed = converted_.removed,
+                                      .seal = kept_seal_,
                                       .dtypes = reading_.dtypes,
                                       .formats = plan_.formats,
                                       .port = port_},
@@ -349,6 +357,7 @@ class PlanExecution {
   std::map<Path, CopyChecksums> sums_;
   std::uint64_t done_before_ = 0;
   std::optional<HashAlgorithm> algorithm_;  // of the target's seal, if it gets one
+  std::optional<Path> kept_seal_;           // the path of the target's seal, unless it is the usual one
   Converted converted_;
 };
 

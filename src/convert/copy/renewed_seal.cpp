@@ -98,7 +98,7 @@ Result<RenewedSeal> RenewedSeal::of_new_files(NewFiles files, const SealOptions&
                                                        .port = &pending}));
   HT_TRY(check_seal_size(model, how.algorithm));
   const auto new_seal = HT_TRY(make_seal(model, how, seen));
-  RenewedSeal renewed(new_seal.path);
+  RenewedSeal renewed(files.seal.value_or(new_seal.path));
   HT_TRY(renewed.write(HT_TRY(encode_seal(new_seal.seal)), files.port));
   return renewed;
 }

@@ -46,6 +46,8 @@ class RenewedSeal {
     std::span<const io::AtomicFile> files;
     /// Files that are removed after the commit.
     std::span<const std::filesystem::path> removed{};
+    /// The path of the seal, in the folder of the files; nullopt is `seal_path(opened)`.
+    std::optional<std::filesystem::path> seal{};
     std::vector<DTypeInfo> dtypes{};
     std::vector<Format> formats{};
     io::Port& port;
@@ -82,8 +84,8 @@ struct ReplacedSeal {
   std::filesystem::path path;
   /// The algorithm to renew it with; nullopt if it cannot be renewed, because other files share the seal.
   std::optional<HashAlgorithm> algorithm;
-  /// Whether the new seal has another name, so that this one is removed: a seal of a split model has the
-  /// number of parts in its name.
+  /// Whether the usual path of the new seal is another one: a seal of a split model has the number of parts
+  /// in its name, and a folder may have been sealed that contains only one file.
   bool is_obsolete = false;
 
   /// nullopt if no seal names one of the files, which need not exist. `opened` is the path that the new files

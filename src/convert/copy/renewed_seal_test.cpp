@@ -287,5 +287,28 @@ TEST_F(RenewingSeal, replaces_the_seal_of_other_parts_of_a_split_model) {
   EXPECT_EQ(verified->algorithm, HashAlgorithm::xxh3_128);
 }
 
+TEST_F(RenewingSeal, keeps_the_name_of_a_seal_of_a_folder_with_one_file) {
+  const TemporaryFolder folder;
+  const auto convert_version = [&](int version, IfExists if_exists) {
+    write_source(folder, version);
+    return convert(Model::open(folder / "source.safetensors").value(), folder / "model/t.safetensors", {},
+                   {.if_exists = if_exists})
+        .value();
+  };
+  std::filesystem::create_directory(folder / "model");
+  convert_version(1, IfExists::fail);
+  ASSERT_TRUE(seal(Model::open(folder / "model").value(), {.algorithm = HashAlgorithm::xxh3_128}));
+  const auto converted = convert_version(2, IfExists::replace);
+  EXPECT_EQ(std::vector<std::filesystem::path>(), converted.removed);
+  EXPECT_EQ(folder / "model/model.htseal", converted.seal);
+  EXPECT_FALSE(std::filesystem::exists(folder / "model/t.safetensors.htseal"));
+  for (const auto& opened : {folder / "model", folder / "model/t.safetensors"}) {
+    const auto verified = compare_with_seal(opened);
+    ASSERT_TRUE(verified) << to_string(verified.error());
+    EXPECT_EQ(verified->verdict, Verification::Verdict::intact);
+    EXPECT_EQ(verified->algorithm, HashAlgorithm::xxh3_128);
+  }
+}
+
 }  // namespace
 }  // namespace ht::renewed_seal_test
