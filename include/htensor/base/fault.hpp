@@ -10,8 +10,9 @@
 // pages with zeros, the result is discarded, and the section restores the pages of the file before it
 // returns. When a section begins or ends, it restores replaced pages in its ranges. Every
 // section that was open over these pages reports the fault, even if another section restored the pages first.
-// Unguarded threads read zeros until the pages are restored. A fault outside of all sections calls the previously installed
-// handler, or terminates the process. Without a fault, a section costs two atomic exchanges.
+// Unguarded threads read zeros until the pages are restored. A fault outside of all sections calls the
+// previously installed handler, or terminates the process. Without a fault, a section costs two atomic
+// exchanges.
 //
 // A thread that reads mapped pages must not block SIGBUS: if it does, a fault terminates the process. Threads
 // of the library unblock SIGBUS; a program that blocks all signals must exclude it.
