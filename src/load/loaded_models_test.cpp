@@ -276,6 +276,32 @@ TEST_F(LoadedModels, are_verified_after_another_load) {
   EXPECT_EQ(second->error().code(), ErrorCode::checksum_mismatch);
 }
 
+// The caller requests the stop in its progress callback, as the C API does.
+TEST_F(LoadedModels, load_that_waits_for_another_load_is_stopped_by_its_callback) {
+  const auto model = open(noise_file("safetensors", {3, 500}));
+  std::future<Result<Loaded>> second;
+  std::stop_source stop;
+  bool is_stopped = false;
+  const auto wait_for_second = [&](std::span<const io::Strategy::LoadRequest> requests) {
+    second = std::async(std::launch::async, [&] {
+      return ht::load(model, {.strategy = io::Strategy::Kind::read,
+                              .work = {.stop = stop.get_token(), .on_progress = [&](const Progress& now) {
+                                         EXPECT_EQ(now.done_bytes, 0U);
+                                         stop.request_stop();
+                                       }}});
+    });
+    // Only a failing test waits that long.
+    is_stopped = second.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+    return zeros_for(requests);
+  };
+  ASSERT_TRUE(ht::load(model, {.custom = std::make_shared<Scripted>(wait_for_second)}));
+  EXPECT_TRUE(is_stopped);
+  const auto stopped = second.get();
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code(), ErrorCode::cancelled);
+  EXPECT_EQ(stopped.error().rule(), "work_is_not_stopped");
+}
+
 // A source whose reads throw.
 class Throwing final : public io::Source {
  public:

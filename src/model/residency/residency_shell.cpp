@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 
 #include "io/strategy/automatic.hpp"
 #include "io/strategy/own_memory.hpp"
@@ -9,6 +10,9 @@
 
 namespace ht::inline v1 {
 namespace {
+
+// How often a load that waits for another load reports its progress.
+constexpr std::chrono::milliseconds wait_between_reports{100};
 
 // Returns the alignment of a tensor's elements; numbers in blocks have at most four bytes.
 std::uint64_t alignment_of(const Entry& entry) {
@@ -145,7 +149,15 @@ Result<std::vector<std::size_t>> ResidencyShell::load(std::span<const std::size_
     return fail(Error(ErrorCode::in_use, "loads_are_not_nested", "tensor is being loaded by this thread")
                     .with_hint("do not load from a callback of a load"));
   }
-  load_ended_.wait(lock, work.stop, [&] { return loader_ == std::thread::id(); });
+  // The callback may be the only place where the caller requests a stop.
+  while (!load_ended_.wait_for(lock, work.stop, wait_between_reports, [&] {
+    return loader_ == std::thread::id();
+  }) && !work.stop.stop_requested()) {
+    if (!work.on_progress) continue;
+    lock.unlock();
+    work.on_progress(0);
+    lock.lock();
+  }
   if (work.stop.stop_requested()) {
     return fail(ErrorCode::cancelled, "work_is_not_stopped", "stopped: 0 bytes loaded");
   }

@@ -46,8 +46,8 @@ class ResidencyShell {
   /// Returns the memory needed to load the tensors.
   [[nodiscard]] Result<std::uint64_t> memory_for(std::span<const std::size_t> tensors) const;
   /// Loads tensors whose files exist, and returns those that another load made resident before. Loads are
-  /// serialized. A budget of 0 is most of the available memory. `bad_state` for a strategy that breaks its
-  /// contract.
+  /// serialized; a load that waits for another one calls `on_progress` meanwhile and honours a stop. A budget
+  /// of 0 is most of the available memory. `bad_state` for a strategy that breaks its contract.
   [[nodiscard]] Result<std::vector<std::size_t>> load(std::span<const std::size_t> tensors,
                                                       const std::shared_ptr<io::Strategy>& strategy,
                                                       io::Strategy::LoadWork work);
