@@ -197,6 +197,8 @@ detail::Pool* Workers::pool() noexcept {
   return pool;
 }
 
+unsigned fork_count() noexcept { return detail::generation.load(std::memory_order_relaxed); }
+
 UnblockedSigbus::UnblockedSigbus() noexcept {
 #ifdef SIGBUS
   sigset_t signals;

@@ -39,6 +39,10 @@ struct Jobs {
 /// `meanwhile` is then called between jobs. A call costs a few microseconds if all threads are awake.
 [[nodiscard]] Result<void> run_all(const Jobs& jobs);
 
+/// Returns the number of forks between the first process and this one. A mutex that was created at a lower
+/// number may be held by a thread that does not exist in this process.
+[[nodiscard]] unsigned fork_count() noexcept;
+
 /// Unblocks SIGBUS on the calling thread while it exists. For a caller's thread that reads mapped pages
 /// instead of a library thread, or that starts threads which do.
 class UnblockedSigbus {

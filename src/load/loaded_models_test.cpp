@@ -1,6 +1,7 @@
 // Models and tensors across the verbs that act on them: load, evict, seal, verify, hash.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <map>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "format/ht/ht.hpp"
 #include "format/irpa/irpa_test_archive.hpp"
@@ -203,9 +205,13 @@ class Scripted final : public io::Strategy {
       std::function<std::vector<io::Strategy::Answer>(std::span<const io::Strategy::LoadRequest>)> script)
       : script_(std::move(script)) {}
   std::string_view name() const noexcept override { return "scripted"; }
-  io::Strategy::Answer answer(const io::Strategy::Request& /*request*/) override {
+  io::Strategy::Answer answer(const io::Strategy::Request& request) override {
+    if (on_release) on_release();
+    if (const auto* const release = std::get_if<io::Strategy::ReleaseRequest>(&request))
+      *release->memory = {};
     return io::Strategy::ReleaseDone{};
   }
+  std::function<void()> on_release;
   std::vector<io::Strategy::Answer> load(std::span<const io::Strategy::LoadRequest> requests,
                                          const io::Strategy::LoadWork& /*work*/) override {
     return script_(requests);
@@ -300,6 +306,111 @@ TEST_F(LoadedModels, load_that_waits_for_another_load_is_stopped_by_its_callback
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().code(), ErrorCode::cancelled);
   EXPECT_EQ(stopped.error().rule(), "work_is_not_stopped");
+}
+
+// Forks, and returns whether `body` returned true in the child, within a time that only a failing test takes.
+template <class Body>
+bool succeeds_in_child(Body body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    ::_exit(body() ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+bool loads_and_evicts(const Model& model) {
+  const auto strategy = std::make_shared<Scripted>(zeros_for);
+  if (!ht::load(model, {.custom = strategy})) return false;
+  const bool is_resident = ht::residency(model).value()[1].residence == TensorResidency::Residence::resident;
+  return is_resident && ht::evict(model).has_value();
+}
+
+TEST_F(LoadedModels, forked_child_loads_tensors_that_its_parent_is_loading) {
+  std::optional<Model> model = open(noise_file("safetensors", {3, 500}));
+  std::promise<void> is_loading;
+  std::promise<void> may_end;
+  const auto wait = [&](std::span<const io::Strategy::LoadRequest> requests) {
+    is_loading.set_value();
+    may_end.get_future().wait();
+    return zeros_for(requests);
+  };
+  auto first = std::async(std::launch::async,
+                          [&] { return ht::load(*model, {.custom = std::make_shared<Scripted>(wait)}); });
+  is_loading.get_future().wait();
+  // A thread that waits for the load must not block the end of the model in the child either.
+  std::promise<void> is_waiting;
+  auto second = std::async(std::launch::async, [&, is_set = false]() mutable {
+    return ht::load(*model, {.custom = std::make_shared<Scripted>(zeros_for),
+                             .work = {.on_progress = [&](const Progress&) {
+                               if (!std::exchange(is_set, true)) is_waiting.set_value();
+                             }}});
+  });
+  is_waiting.get_future().wait();
+  EXPECT_TRUE(succeeds_in_child([&] {
+    if (ht::residency(*model).value()[1].residence != TensorResidency::Residence::failed) return false;
+    if (!loads_and_evicts(*model)) return false;
+    model.reset();
+    return true;
+  }));
+  may_end.set_value();
+  EXPECT_TRUE(first.get());
+  EXPECT_TRUE(second.get());
+  EXPECT_EQ(ht::residency(*model).value()[1].residence, TensorResidency::Residence::resident);
+  // After the load, a child has its parent's tensors.
+  EXPECT_TRUE(succeeds_in_child([&] {
+    return ht::residency(*model).value()[1].residence == TensorResidency::Residence::resident &&
+           loads_and_evicts(*model);
+  }));
+}
+
+// The thread that evicts holds the mutex of the states while a strategy releases memory.
+TEST_F(LoadedModels, forked_child_loads_while_its_parent_changes_states) {
+  std::optional<Model> model = open(noise_file("safetensors", {3, 500}));
+  const auto strategy = std::make_shared<Scripted>(zeros_for);
+  ASSERT_TRUE(ht::load(*model, {.custom = strategy}));
+  std::promise<void> is_releasing;
+  std::promise<void> may_end;
+  strategy->on_release = [&, is_set = false]() mutable {
+    if (std::exchange(is_set, true)) return;
+    is_releasing.set_value();
+    may_end.get_future().wait();
+  };
+  auto evicted = std::async(std::launch::async, [&] { return ht::evict(*model); });
+  is_releasing.get_future().wait();
+  EXPECT_TRUE(succeeds_in_child([&] {
+    const bool is_forgotten =
+        ht::residency(*model).value()[1].residence != TensorResidency::Residence::resident;
+    if (!is_forgotten || !model->at(1)->bytes() || !loads_and_evicts(*model)) return false;
+    model.reset();
+    return true;
+  }));
+  may_end.set_value();
+  EXPECT_TRUE(evicted.get());
+}
+
+TEST_F(LoadedModels, load_ends_in_its_process) {
+  const auto model = open(noise_file("safetensors", {3, 500}));
+  const auto parent = ::getpid();
+  bool has_succeeded = false;
+  const auto fork_in_load = [&](std::span<const io::Strategy::LoadRequest> requests) {
+    const pid_t child = ::fork();
+    int status = 0;
+    if (child != 0 && ::waitpid(child, &status, 0) == child)
+      has_succeeded = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (child == 0) ::alarm(20);
+    return zeros_for(requests);
+  };
+  const auto loaded = ht::load(model, {.custom = std::make_shared<Scripted>(fork_in_load)});
+  if (::getpid() != parent) {
+    const bool is_refused = !loaded && loaded.error().code() == ErrorCode::bad_state &&
+                            loaded.error().rule() == "load_ends_in_its_process";
+    ::_exit(is_refused && loads_and_evicts(model) ? 0 : 1);
+  }
+  EXPECT_TRUE(loaded);
+  EXPECT_TRUE(has_succeeded);
 }
 
 // A source whose reads throw.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <new>
 
 #include "io/strategy/automatic.hpp"
 #include "io/strategy/own_memory.hpp"
@@ -24,6 +25,13 @@ std::uint64_t alignment_of(const Entry& entry) {
   return std::min(std::bit_floor(std::max<std::uint64_t>(bytes, 1)), max_alignment);
 }
 
+// In a child that returns from a callback in which the parent forked.
+Error forked_during_load() {
+  return Error(ErrorCode::bad_state, "load_ends_in_its_process",
+               "the process forked in a callback of the load")
+      .with_hint("end the child in the callback, or load again");
+}
+
 }  // namespace
 
 tensor_state::State ResidencyShell::initial(std::size_t tensor) const {
@@ -32,86 +40,136 @@ tensor_state::State ResidencyShell::initial(std::size_t tensor) const {
   return tensor_state::Unbound{};
 }
 
+ResidencyShell::~ResidencyShell() {
+  try {
+    delete &guarded();
+  } catch (const std::bad_alloc&) {
+    return;  // the parent's object stays allocated in a forked child
+  }
+}
+
+ResidencyShell::Guarded& ResidencyShell::take_over() const {
+  auto own = std::make_unique<Guarded>();
+  const io::Strategy::RequestFailed ended{std::make_shared<const Error>(
+      Error(ErrorCode::cancelled, "load_ends_in_its_process", "the process forked during the load")
+          .with_hint("load the tensor again"))};
+  unsigned forks = taken_over_.load();
+  while (forks != own->forks && !taken_over_.compare_exchange_weak(forks, own->forks)) {
+  }
+  Guarded* found = guarded_.load(std::memory_order_acquire);
+  if (forks == own->forks) {
+    // Another thread of this process is here already; it does not block.
+    for (; !found->belongs_to_this_process(); found = guarded_.load(std::memory_order_acquire))
+      std::this_thread::yield();
+    return *found;
+  }
+  if (const std::unique_lock lock(found->mutex, std::try_to_lock); lock) {
+    own->states = std::move(found->states);
+    own->windows = std::move(found->windows);
+    own->privates = std::move(found->privates);
+    own->any_loaded = !own->states.empty();
+    for (auto& state : own->states) {
+      if (std::holds_alternative<tensor_state::Loading>(state)) state = tensor_state::step(state, ended).next;
+    }
+  }
+  // The parent's object stays allocated: threads of the parent may hold its mutex or wait for its condition,
+  // whose destructor would wait for them.
+  guarded_.store(own.get(), std::memory_order_release);
+  return *own.release();
+}
+
 tensor_state::State ResidencyShell::state_of(std::size_t tensor) const {
-  const std::lock_guard lock(mutex_);
-  if (states_.empty() || std::holds_alternative<tensor_state::Unbound>(states_[tensor]))
+  Guarded& own = guarded();
+  const std::lock_guard lock(own.mutex);
+  if (own.states.empty() || std::holds_alternative<tensor_state::Unbound>(own.states[tensor]))
     return initial(tensor);
-  return states_[tensor];
+  return own.states[tensor];
 }
 
 io::Memory ResidencyShell::resident_memory(std::size_t tensor) const noexcept {
-  if (!any_loaded_.load(std::memory_order_acquire)) return {};
-  const std::lock_guard lock(mutex_);
-  const auto* const resident = std::get_if<tensor_state::Resident>(&states_[tensor]);
-  return resident != nullptr ? resident->memory : io::Memory{};
+  try {
+    Guarded& own = guarded();
+    if (!own.any_loaded.load(std::memory_order_acquire)) return {};
+    const std::lock_guard lock(own.mutex);
+    const auto* const resident = std::get_if<tensor_state::Resident>(&own.states[tensor]);
+    return resident != nullptr ? resident->memory : io::Memory{};
+  } catch (const std::bad_alloc&) {
+    return {};
+  }
 }
 
 bool ResidencyShell::is_resident(std::size_t tensor) const {
-  if (!any_loaded_.load(std::memory_order_acquire)) return false;
-  const std::lock_guard lock(mutex_);
-  return std::holds_alternative<tensor_state::Resident>(states_[tensor]);
+  Guarded& own = guarded();
+  if (!own.any_loaded.load(std::memory_order_acquire)) return false;
+  const std::lock_guard lock(own.mutex);
+  return std::holds_alternative<tensor_state::Resident>(own.states[tensor]);
 }
 
-ResidencyShell::Applied ResidencyShell::apply(std::size_t tensor, const tensor_state::Event& event) {
-  auto step = tensor_state::step(states_[tensor], event);
-  states_[tensor] = std::move(step.next);
+ResidencyShell::Applied ResidencyShell::Guarded::apply(std::size_t tensor, const tensor_state::Event& event) {
+  auto step = tensor_state::step(states[tensor], event);
+  states[tensor] = std::move(step.next);
   return {step.effect, std::move(step.refusal)};
 }
 
 Result<io::Strategy::MapDone> ResidencyShell::map(std::size_t tensor, std::uint64_t bytes) {
   const Entry entry = catalog_[tensor];
+  Guarded& own = guarded();
   // Until a tensor is loaded, its state is that of its file, which the strategy tracks.
   bool is_requested = false;
-  if (any_loaded_.load(std::memory_order_acquire)) {
-    const std::lock_guard lock(mutex_);
-    is_requested = apply(tensor, tensor_state::Map{}).effect.has_value();
+  if (own.any_loaded.load(std::memory_order_acquire)) {
+    const std::lock_guard lock(own.mutex);
+    is_requested = own.apply(tensor, tensor_state::Map{}).effect.has_value();
   }
   auto mapped = io::send_request<io::Strategy::MapDone>(
       mapped_, io::Strategy::MapRequest{{entry.file, entry.offset, bytes}});
   if (is_requested) {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(own.mutex);
     // Another thread may have begun to load the tensor meanwhile.
-    if (!std::holds_alternative<tensor_state::Loading>(states_[tensor])) {
-      apply(tensor, mapped ? tensor_state::Event(tensor_state::MapDone{})
-                           : tensor_state::Event(io::request_failed(mapped.error())));
+    if (!std::holds_alternative<tensor_state::Loading>(own.states[tensor])) {
+      own.apply(tensor, mapped ? tensor_state::Event(tensor_state::MapDone{})
+                               : tensor_state::Event(io::request_failed(mapped.error())));
     }
   }
   return mapped;
 }
 
 io::Memory ResidencyShell::keep_window(std::size_t tensor, const io::Memory& window) {
-  const std::lock_guard lock(mutex_);
-  return windows_.try_emplace(tensor, window).first->second;
+  Guarded& own = guarded();
+  const std::lock_guard lock(own.mutex);
+  return own.windows.try_emplace(tensor, window).first->second;
 }
 
 io::Memory ResidencyShell::kept_window(std::size_t tensor) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = windows_.find(tensor);
-  return found != windows_.end() ? found->second : io::Memory{};
+  Guarded& own = guarded();
+  const std::lock_guard lock(own.mutex);
+  const auto found = own.windows.find(tensor);
+  return found != own.windows.end() ? found->second : io::Memory{};
 }
 
 Result<io::Memory> ResidencyShell::map_private(std::size_t tensor) {
+  Guarded& own = guarded();
   {
-    const std::lock_guard lock(mutex_);
-    if (const auto found = private_.find(tensor); found != private_.end()) return found->second;
+    const std::lock_guard lock(own.mutex);
+    if (const auto found = own.privates.find(tensor); found != own.privates.end()) return found->second;
   }
   const Entry entry = catalog_[tensor];
   auto mapped = HT_TRY(io::send_request<io::Strategy::MapDone>(
       mapped_, io::Strategy::MapRequest{{entry.file, entry.offset, entry.bytes}, true}));
   if (mapped.is_whole) return std::move(mapped.memory);
-  const std::lock_guard lock(mutex_);
-  return private_.try_emplace(tensor, std::move(mapped.memory)).first->second;
+  const std::lock_guard lock(own.mutex);
+  return own.privates.try_emplace(tensor, std::move(mapped.memory)).first->second;
 }
 
 bool ResidencyShell::is_own_memory(std::size_t tensor) const {
-  const std::lock_guard lock(mutex_);
+  Guarded& own = guarded();
+  const std::lock_guard lock(own.mutex);
   const auto* const resident =
-      states_.empty() ? nullptr : std::get_if<tensor_state::Resident>(&states_[tensor]);
+      own.states.empty() ? nullptr : std::get_if<tensor_state::Resident>(&own.states[tensor]);
   return resident != nullptr && dynamic_cast<const io::ReadStrategy*>(resident->strategy.get()) != nullptr;
 }
 
 Result<void> ResidencyShell::map_all(std::span<const std::size_t> tensors) {
-  const bool all_share_a_state = !any_loaded_.load(std::memory_order_acquire);
+  const bool all_share_a_state = !guarded().any_loaded.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const bool is_same_file = i != 0 && catalog_[tensors[i - 1]].file == catalog_[tensors[i]].file;
     if (!all_share_a_state || !is_same_file) HT_TRY(map(tensors[i], 0));
@@ -119,13 +177,13 @@ Result<void> ResidencyShell::map_all(std::span<const std::size_t> tensors) {
   return {};
 }
 
-void ResidencyShell::keep_states() {
-  if (!states_.empty()) return;
+void ResidencyShell::keep_states(Guarded& own) const {
+  if (!own.states.empty()) return;
   std::vector<tensor_state::State> states;
   states.reserve(catalog_.size());
   for (std::size_t i = 0; i < catalog_.size(); ++i) states.push_back(initial(i));
-  states_ = std::move(states);
-  any_loaded_.store(true, std::memory_order_release);
+  own.states = std::move(states);
+  own.any_loaded.store(true, std::memory_order_release);
 }
 
 io::Strategy::LoadRequest ResidencyShell::request_for(std::size_t tensor) const {
@@ -144,41 +202,45 @@ Result<std::vector<std::size_t>> ResidencyShell::load(std::span<const std::size_
                                                       const std::shared_ptr<io::Strategy>& strategy,
                                                       io::Strategy::LoadWork work) {
   if (tensors.empty()) return std::vector<std::size_t>();
-  std::unique_lock lock(mutex_);
-  if (loader_ == std::this_thread::get_id()) {
+  Guarded& own = guarded();
+  std::unique_lock lock(own.mutex);
+  if (own.loader == std::this_thread::get_id()) {
     return fail(Error(ErrorCode::in_use, "loads_are_not_nested", "tensor is being loaded by this thread")
                     .with_hint("do not load from a callback of a load"));
   }
   // The callback may be the only place where the caller requests a stop.
-  while (!load_ended_.wait_for(lock, work.stop, wait_between_reports, [&] {
-    return loader_ == std::thread::id();
+  while (!own.load_ended.wait_for(lock, work.stop, wait_between_reports, [&] {
+    return own.loader == std::thread::id();
   }) && !work.stop.stop_requested()) {
     if (!work.on_progress) continue;
     lock.unlock();
     work.on_progress(0);
+    if (!own.belongs_to_this_process()) return fail(forked_during_load());
     lock.lock();
   }
   if (work.stop.stop_requested()) {
     return fail(ErrorCode::cancelled, "work_is_not_stopped", "stopped: 0 bytes loaded");
   }
   struct Turn {
-    ResidencyShell& shell;
+    Guarded& own;
     std::unique_lock<std::mutex>& held;
     ~Turn() {
+      if (!own.belongs_to_this_process()) return;
       if (!held.owns_lock()) held.lock();
-      shell.loader_ = {};
+      own.loader = {};
       // Wake all: a single woken thread might return because of a stop request.
-      shell.load_ended_.notify_all();
+      own.load_ended.notify_all();
     }
   };
-  loader_ = std::this_thread::get_id();
-  const Turn turn{*this, lock};
-  keep_states();
+  own.loader = std::this_thread::get_id();
+  const Turn turn{own, lock};
+  keep_states(own);
   lock.unlock();
-  return load_alone(tensors, strategy, std::move(work));
+  return load_alone(own, tensors, strategy, std::move(work));
 }
 
-Result<std::vector<std::size_t>> ResidencyShell::load_alone(std::span<const std::size_t> tensors,
+Result<std::vector<std::size_t>> ResidencyShell::load_alone(Guarded& own,
+                                                            std::span<const std::size_t> tensors,
                                                             const std::shared_ptr<io::Strategy>& strategy,
                                                             io::Strategy::LoadWork work) {
   if (work.budget_bytes == 0) {
@@ -194,9 +256,9 @@ Result<std::vector<std::size_t>> ResidencyShell::load_alone(std::span<const std:
   requests.reserve(tensors.size());
   const auto thrown = std::make_shared<const Error>(ErrorCode::cancelled);
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(own.mutex);
     for (const std::size_t tensor : tensors) {
-      if (apply(tensor, tensor_state::Load{}).effect) {
+      if (own.apply(tensor, tensor_state::Load{}).effect) {
         loading.push_back(tensor);
         requests.push_back(request_for(tensor));
       } else {
@@ -205,12 +267,14 @@ Result<std::vector<std::size_t>> ResidencyShell::load_alone(std::span<const std:
     }
   }
   const auto fail_all = [&](const std::shared_ptr<const Error>& error) {
-    const std::lock_guard lock(mutex_);
-    for (const std::size_t tensor : loading) apply(tensor, io::Strategy::RequestFailed{error});
+    if (!own.belongs_to_this_process()) return;
+    const std::lock_guard lock(own.mutex);
+    for (const std::size_t tensor : loading) own.apply(tensor, io::Strategy::RequestFailed{error});
   };
   try {
     // Without the lock: other threads may look up tensors meanwhile.
     auto loaded = io::request_load(*strategy, requests, work);
+    if (!own.belongs_to_this_process()) return fail(forked_during_load());
     for (std::size_t i = 0; loaded && i < loading.size(); ++i) {
       const auto& memory = (*loaded)[i].memory;
       const auto bytes = requests[i].range.bytes;
@@ -221,9 +285,9 @@ Result<std::vector<std::size_t>> ResidencyShell::load_alone(std::span<const std:
       fail_all(std::make_shared<const Error>(loaded.error()));
       return fail(std::move(loaded).error());
     }
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(own.mutex);
     for (std::size_t i = 0; i < loading.size(); ++i)
-      apply(loading[i], tensor_state::LoadDone{std::move((*loaded)[i].memory), strategy});
+      own.apply(loading[i], tensor_state::LoadDone{std::move((*loaded)[i].memory), strategy});
   } catch (...) {
     // Out of memory, or an exception of the user's callback. No read is in flight.
     fail_all(thrown);
@@ -252,16 +316,17 @@ std::vector<io::FileRange> ResidencyShell::pages_of(std::span<const std::size_t>
 }
 
 // Returns an error if the memory has other owners, else null.
-std::shared_ptr<const Error> ResidencyShell::release(std::size_t tensor) {
-  auto& resident = std::get<tensor_state::Resident>(states_[tensor]);
+std::shared_ptr<const Error> ResidencyShell::release(Guarded& own, std::size_t tensor) {
+  auto& resident = std::get<tensor_state::Resident>(own.states[tensor]);
   const auto strategy = resident.strategy;
   const auto done =
       io::send_request<io::Strategy::ReleaseDone>(*strategy, io::Strategy::ReleaseRequest{&resident.memory});
-  if (!done) return apply(tensor, io::request_failed(done.error())).refusal;
-  return apply(tensor, io::Strategy::ReleaseDone{}).refusal;
+  if (!done) return own.apply(tensor, io::request_failed(done.error())).refusal;
+  return own.apply(tensor, io::Strategy::ReleaseDone{}).refusal;
 }
 
 Result<void> ResidencyShell::evict(std::span<const std::size_t> tensors) {
+  Guarded& own = guarded();
   std::optional<Error> refusal;
   const auto keep_first = [&](const std::shared_ptr<const Error>& error, std::size_t tensor) {
     if (error && !refusal) refusal = Error(*error).at_tensor(catalog_[tensor].name);
@@ -269,17 +334,17 @@ Result<void> ResidencyShell::evict(std::span<const std::size_t> tensors) {
   std::vector<std::size_t> losing_pages;
   std::vector<std::size_t> released;
   // Until a tensor is loaded, eviction only drops pages.
-  if (any_loaded_.load(std::memory_order_acquire)) {
+  if (own.any_loaded.load(std::memory_order_acquire)) {
     losing_pages.reserve(tensors.size());
     released.reserve(tensors.size());
     for (const std::size_t tensor : tensors) {
       // Lock per tensor: releasing memory is slow, and other threads look up tensors meanwhile.
-      const std::lock_guard lock(mutex_);
-      const auto step = apply(tensor, tensor_state::Evict{});
+      const std::lock_guard lock(own.mutex);
+      const auto step = own.apply(tensor, tensor_state::Evict{});
       keep_first(step.refusal, tensor);
       if (step.effect == tensor_state::Request::drop_pages) losing_pages.push_back(tensor);
       if (step.effect != tensor_state::Request::release) continue;
-      const auto error = release(tensor);
+      const auto error = release(own, tensor);
       keep_first(error, tensor);
       if (!error) released.push_back(tensor);
     }
@@ -294,15 +359,15 @@ Result<void> ResidencyShell::evict(std::span<const std::size_t> tensors) {
     if (!refusal) refusal = done.error();
     of_file[range.file] = std::make_shared<const Error>(done.error());
   }
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(own.mutex);
   for (const std::size_t tensor : losing_pages) {
-    const auto residence = tensor_state::residence_of(states_[tensor]);
+    const auto residence = tensor_state::residence_of(own.states[tensor]);
     // Another thread has loaded the tensor meanwhile or is loading it; its state is not changed.
     if (residence == TensorResidency::Residence::loading || residence == TensorResidency::Residence::resident)
       continue;
     const auto& error = of_file[catalog_[tensor].file];
-    apply(tensor,
-          error ? tensor_state::Event(io::Strategy::RequestFailed{error}) : io::Strategy::AdviseDone{});
+    own.apply(tensor,
+              error ? tensor_state::Event(io::Strategy::RequestFailed{error}) : io::Strategy::AdviseDone{});
   }
   if (refusal) return fail(*std::move(refusal));
   return {};

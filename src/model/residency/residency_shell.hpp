@@ -1,4 +1,9 @@
 // Keeps the states of a model's tensors and performs the requests of their state machines. Thread-safe.
+//
+// Fork: a load of the parent does not exist in a forked child. Its tensors are `Failed` there and can be
+// loaded again. A fork while another thread changes a state, which takes microseconds, or releases memory:
+// the child cannot use the states, so it starts without them. Its tensors are mapped, not resident; memory of
+// the parent's loads stays allocated, and `map_private` maps anew.
 #pragma once
 
 #include <atomic>
@@ -11,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/workers.hpp"
 #include "io/port/port.hpp"
 #include "io/strategy/strategies.hpp"
 #include "model/residency/residency_machine.hpp"
@@ -22,6 +28,9 @@ class ResidencyShell {
   /// All arguments have to outlive this object.
   ResidencyShell(const Catalog& catalog, io::MappedStrategy& mapped, io::Port& port)
       : catalog_(catalog), mapped_(mapped), port_(port) {}
+  ResidencyShell(const ResidencyShell&) = delete;
+  ResidencyShell& operator=(const ResidencyShell&) = delete;
+  ~ResidencyShell();
 
   [[nodiscard]] tensor_state::State state_of(std::size_t tensor) const;
   [[nodiscard]] bool is_resident(std::size_t tensor) const;
@@ -64,28 +73,46 @@ class ResidencyShell {
     std::shared_ptr<const Error> refusal;
   };
 
+  // All data that threads change, and their mutex. Belongs to the process that created it.
+  struct Guarded {
+    const unsigned forks = fork_count();
+    std::mutex mutex;
+    std::thread::id loader;  // the thread that is loading now
+    std::condition_variable_any load_ended;
+    // States of all tensors, allocated at the first load. Before that, a tensor's state is that of its file.
+    std::vector<tensor_state::State> states;
+    std::atomic<bool> any_loaded = false;        // whether `states` is allocated
+    std::map<std::size_t, io::Memory> windows;   // by tensor
+    std::map<std::size_t, io::Memory> privates;  // by tensor
+
+    [[nodiscard]] bool belongs_to_this_process() const noexcept { return forks == fork_count(); }
+    /// Moves the tensor to its next state.
+    Applied apply(std::size_t tensor, const tensor_state::Event& event);
+  };
+
+  /// Returns the data of this process. Throws std::bad_alloc, only in a forked child.
+  [[nodiscard]] Guarded& guarded() const {
+    Guarded* const found = guarded_.load(std::memory_order_acquire);
+    return found->belongs_to_this_process() ? *found : take_over();
+  }
+  /// Moves the parent's data to an object of this process.
+  [[nodiscard]] Guarded& take_over() const;
   [[nodiscard]] tensor_state::State initial(std::size_t tensor) const;
   [[nodiscard]] io::Strategy::LoadRequest request_for(std::size_t tensor) const;
-  /// Moves the tensor to its next state.
-  Applied apply(std::size_t tensor, const tensor_state::Event& event);
-  /// Allocates `states_` before the first load.
-  void keep_states();
-  [[nodiscard]] Result<std::vector<std::size_t>> load_alone(std::span<const std::size_t> tensors,
+  /// Allocates the states before the first load.
+  void keep_states(Guarded& own) const;
+  [[nodiscard]] Result<std::vector<std::size_t>> load_alone(Guarded& own,
+                                                            std::span<const std::size_t> tensors,
                                                             const std::shared_ptr<io::Strategy>& strategy,
                                                             io::Strategy::LoadWork work);
-  [[nodiscard]] std::shared_ptr<const Error> release(std::size_t tensor);
+  [[nodiscard]] std::shared_ptr<const Error> release(Guarded& own, std::size_t tensor);
 
   const Catalog& catalog_;
   io::MappedStrategy& mapped_;
   io::Port& port_;
-  mutable std::mutex mutex_;
-  std::thread::id loader_;  // the thread that is loading now
-  std::condition_variable_any load_ended_;
-  // States of all tensors, allocated at the first load. Before that, a tensor's state is that of its file.
-  std::vector<tensor_state::State> states_;
-  std::atomic<bool> any_loaded_ = false;
-  std::map<std::size_t, io::Memory> windows_;  // by tensor
-  std::map<std::size_t, io::Memory> private_;
+  mutable std::atomic<Guarded*> guarded_ = new Guarded();
+  mutable std::atomic<unsigned> taken_over_ =
+      fork_count();  // `forks` of the last object, set when a thread begins to create it
 };
 
 }  // namespace ht::inline v1
