@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno as _errno
 
+from . import _hints
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -134,13 +136,13 @@ def from_native(
     facts = {
         "code": code,
         "rule": rule or None,
-        "hint": hint or None,
+        "hint": _hints.to_python(hint) or None,
         "path": path or None,
         "tensor": tensor or None,
         "offset": offset if offset >= 0 else None,
         "errno": errno,
     }
-    return make_error(message or code.replace("_", " "), facts)
+    return make_error(_hints.message_to_python(message) or code.replace("_", " "), facts)
 
 
 for _class in (Error, NotFoundError, FileError, OutOfMemoryError):

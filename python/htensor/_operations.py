@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from . import _metadata, _native, _types, _values
+from . import _hints, _metadata, _native, _types, _values
 from ._errors import Error, make_error
 from ._model import Model, choose, open, open_options, patterns_of, size_of
 from ._progress import reporting
@@ -344,6 +344,8 @@ def _convert_options(
 
 
 def _converted(found: dict[str, Any]) -> Converted:
+    for item in found["losses"]:
+        item["hint"] = _hints.to_python(item["hint"])
     found["losses"] = [Loss(**item) for item in found["losses"]]
     return Converted(**found)
 

@@ -1,0 +1,96 @@
+"""Hints of the library for Python.
+
+The library writes hints for its program, such as "use --shard-size", and for C. Both are translated here, as every error
+and every loss passes through this module.
+"""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Options of the program that have no value.
+_FLAGS = {
+    "canonical": "canonical",
+    "drop-metadata": "drop_metadata",
+    "force": "force",
+    "lossy": "lossy",
+    "no-grow": "no_grow",
+    "plain": "plain",
+    "raw-bytes": "raw_bytes",
+    "round": "round",
+    "usual-order": "normalize_layout",
+}
+# Options with a value.
+_VALUES = {
+    "algorithm": "algorithm",
+    "align": "align",
+    "cast": "cast",
+    "dequantize": "dequantize",
+    "emit-mlir": "emit_mlir",
+    "exclude": "exclude",
+    "filter": "exclude",
+    "max-header": "max_header",
+    "max-splat": "max_splat",
+    "quantize": "quantize",
+    "rename": "rename",
+    "shard-size": "shard_size",
+    "to": "format",
+    "tolerance": "tolerance",
+}
+
+
+def _option(match: re.Match[str]) -> str:
+    name, value = match.group(1), match.group(2)
+    if name in _FLAGS:
+        return f"{_FLAGS[name]}=True{' ' + value if value else ''}"
+    if name not in _VALUES:
+        return match.group(0)
+    return f"{_VALUES[name]}={value or ''}"
+
+
+# In this order; a call of the program ends at its backtick.
+_RULES: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
+    (r"; `htensor ls` lists all of them", ""),
+    (r"`htensor ls --headers-only` lists", "`htensor.open(path, allow_incomplete=True)` lists"),
+    (r"`htensor ls`", "`list(model)`"),
+    (r"`?htensor meta (\w+) set (\S+) (\w+)`?", r"`htensor.edit_metadata(\1, {'\2': \3})`"),
+    (r"`?htensor meta (\w+) rm ([\w.]+)`?", r"`htensor.edit_metadata(\1, {'\2': None})`"),
+    (r"`?htensor meta (\w+)`?", r"`htensor.open(\1).metadata`"),
+    (r"export one tensor with `htensor export`", "choose one tensor with include="),
+    (r"`htensor verify`", "`htensor.verify(path, check=False)`"),
+    (r"`htensor seal --force`", "`htensor.seal(path, force=True)`"),
+    (r"`htensor (seal|convert)`", r"`htensor.\1`"),
+    (r"`?htensor convert (\w+) (\S+?\.irpa)`", r'`htensor.convert(\1, "\2")`'),
+    (r"`?htensor convert (?:SRC DST )?--rename A=B`?", "`htensor.convert(source, target, rename={A: B})`"),
+    (r"`?htensor convert (--exclude NAME|--canonical|--usual-order)`?", r"`htensor.convert(source, target, \1)`"),
+    (r"--algorithm (\w+)", r"algorithm='\1'"),
+    (r"--rename OLD=NEW", "rename={OLD: NEW}"),
+    (r"--type chooses", "htensor.Value chooses"),
+    (r"with --type\b", "with htensor.Value"),
+    (r"(?<![\w'-])--([a-z][a-z-]*)(?: (\d+|SIZE|NAME)\b)?", _option),
+    (r"\bHT_ACCESS_COPY\b", "copy=True"),
+    (r"\bht_tensor_to_dlpack_versioned\b", "max_version=(1, 0)"),
+    (r"\bht_tensor_read\b", "Tensor.to"),
+    (r"use a type of ht_type\b", "use a name such as 'F32' or 'Q8_0'"),
+    (r"\bHT_F32\b", "'F32'"),
+    (r", and NULL for the strides", ""),
+]
+_COMPILED = [(re.compile(pattern), replacement) for pattern, replacement in _RULES]
+
+
+def to_python(hint: str) -> str:
+    """The hint with keywords and functions of Python."""
+    for pattern, replacement in _COMPILED:
+        hint = pattern.sub(replacement, hint)
+    return hint
+
+
+def message_to_python(message: str) -> str:
+    """The message of an error. It may quote names of the user, so only the option at its start is translated."""
+    return re.sub(r"^--rename '(.*)' matches (no tensor|only tensors that an earlier )(?:--rename matches)?$",
+                  lambda m: f"rename pattern '{m[1]}' matches {m[2]}" + ("pattern matches" if "only" in m[2] else ""),
+                  message, flags=re.DOTALL)  # fmt: skip
