@@ -277,9 +277,30 @@ def validate(path: StrPath, *, max_header: Size = None) -> Diagnosis:
 # Conversion.
 
 
-def _type_code(name: Any) -> int:
-    code = _native.type_from_name(name) if isinstance(name, str) else 0
-    return code or _types.code_of(name)
+def _type_code(name: Any, option: str) -> int:
+    """The number of a type that is named as in htensor, numpy or torch; names of htensor in any case."""
+    if not isinstance(name, str):
+        return _types.code_of(name)
+    # "f4" is F32 as in numpy, and "F4" has four bits.
+    code = _native.type_from_name(name) or _types.find_code(name) or _native.type_from_name(name.upper())
+    if not code:
+        example = "'Q8_0' or 'Q4_K'" if option == "quantize" else "'F16' or 'BF16'"
+        raise TypeError(f"{option}: type {name!r} does not exist; use a name such as {example}")
+    return code
+
+
+def _type_rules(rules: Mapping[str, Any] | None, option: str) -> list[tuple[str, int]]:
+    if rules is not None and not hasattr(rules, "items"):
+        raise TypeError(f"{option}: {rules!r} is not a mapping; use {option}={{'*': {rules!r}}}")
+    return [(pattern, _type_code(kind, option)) for pattern, kind in (rules or {}).items()]
+
+
+def _check_keywords(function: str, options: dict[str, Any], own: tuple[str, ...]) -> None:
+    """TypeError that names the public function for a keyword that `convert` lacks."""
+    valid = sorted({*(_convert_options.__kwdefaults__ or ()), *own})
+    for name in options:
+        if name not in valid:
+            raise TypeError(f"{function}() got an unexpected keyword argument {name!r}; use {', '.join(valid)}")
 
 
 def _convert_options(
@@ -331,7 +352,7 @@ def _convert_options(
         "dry_run": dry_run,
     }
     if dequantize:
-        options["dequantize"] = _type_code("F32" if dequantize is True else dequantize)
+        options["dequantize"] = _type_code("F32" if dequantize is True else dequantize, "dequantize")
     for key, text in (("format", format), ("scope", scope)):
         if text is not None:
             options[key] = text
@@ -339,7 +360,7 @@ def _convert_options(
         options["emit_mlir"] = os.fsencode(emit_mlir)
     if inline_below is not None and inline_below is not False:
         options["inline_below"] = _MAX if inline_below is True else size_of(inline_below, "inline_below")
-    types = [(pattern, _type_code(kind)) for rules in (quantize, cast) for pattern, kind in (rules or {}).items()]
+    types = _type_rules(quantize, "quantize") + _type_rules(cast, "cast")
     return options, patterns_of(include), patterns_of(exclude), list((rename or {}).items()), types
 
 
@@ -443,6 +464,7 @@ def save(
     force     replaces an existing file; else FileExistsError
     options   as for `convert`: cast, quantize, align, shard_size, …
     """
+    _check_keywords("save", options, ("format", "progress"))
     given = _convert_options(format=format, force=force, seal=seal, **options)
     with reporting(progress, "save") as report:
         return _converted(
@@ -461,6 +483,7 @@ def to_bytes(
     **options: Any,
 ) -> bytes:
     """The bytes that `save` would write; `from_bytes` opens them."""
+    _check_keywords("to_bytes", options, ("format", "progress"))
     given = _convert_options(format=format, **options)
     with reporting(progress, "save") as report:
         return _native.save_to_memory(_values.items_of(tensors), _metadata.normalize(metadata), given, report)

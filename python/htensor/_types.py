@@ -115,15 +115,20 @@ def is_standard(code: int) -> bool:
     return code in _NUMPY and code not in _ML_DTYPES
 
 
-def code_of(dtype: Any) -> int:
-    """The number of a dtype that is named in any usual way: "float32", "F32", "f4", numpy.float32, torch.float32."""
+def find_code(dtype: Any) -> int | None:
+    """As `code_of`, but None for a name that does not exist."""
     if isinstance(dtype, str) and dtype in _BYTE_COUNTS:
         return _BYTE_COUNTS[dtype]
     name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", None)
     name = str(dtype if name is None else name).lower()
     if name.startswith("torch."):
         name = name[len("torch.") :]
-    code = CODES.get(name)
+    return CODES.get(name)
+
+
+def code_of(dtype: Any) -> int:
+    """The number of a dtype that is named in any usual way: "float32", "F32", "f4", numpy.float32, torch.float32."""
+    code = find_code(dtype)
     if code is None:
         raise TypeError(f"dtype {dtype!r} is not supported; use a name such as 'float32' or 'bfloat16'")
     return code

@@ -558,3 +558,32 @@ def test_callbacks_cancel_to_bytes_and_edit_metadata(tmp_path):
     assert file.read_bytes() == before and [p.name for p in tmp_path.iterdir()] == ["a.gguf"]
     with pytest.raises(KeyboardInterrupt):
         htensor.to_bytes(tensors, progress=stop)
+
+
+def test_unknown_keyword_names_the_public_function(tmp_path):
+    with pytest.raises(TypeError, match=r"^save\(\) got an unexpected keyword argument 'bogus'; use .*shard_size"):
+        htensor.save(tmp_path / "a.safetensors", {"a": np.zeros(3)}, bogus=1)
+    with pytest.raises(TypeError, match=r"^to_bytes\(\) got an unexpected keyword argument 'bogus'"):
+        htensor.to_bytes({"a": np.zeros(3)}, bogus=1)
+    with pytest.raises(TypeError, match=r"^convert\(\) got an unexpected keyword argument 'bogus'"):
+        htensor.convert(tmp_path / "a.safetensors", tmp_path / "b.gguf", bogus=1)
+
+
+def test_names_of_types_have_any_case(tmp_path):
+    values = {"w": np.ones((2, 256), np.float32)}
+    for name, type in (("q8_0", "Q8_0"), ("q4_k", "Q4_K"), ("Q6_K", "Q6_K")):
+        data = htensor.to_bytes(values, format="gguf", quantize={"w": name}, round=True)
+        assert htensor.from_bytes(data)["w"].type == type
+    for name, type in (("bf16", "BF16"), ("float16", "F16"), (np.float16, "F16"), ("f8", "F64"), ("f8_e4m3", "F8_E4M3")):
+        data = htensor.to_bytes(values, cast={"w": name}, round=True)
+        assert htensor.from_bytes(data)["w"].type == type
+
+
+def test_misspelt_type_has_a_hint_for_its_option():
+    values = {"w": np.ones((2, 256), np.float32)}
+    with pytest.raises(TypeError, match="quantize: type 'Q4_KM' does not exist; use a name such as 'Q8_0'"):
+        htensor.to_bytes(values, format="gguf", quantize={"w": "Q4_KM"})
+    with pytest.raises(TypeError, match="cast: type 'F17' does not exist; use a name such as 'F16'"):
+        htensor.to_bytes(values, cast={"w": "F17"})
+    with pytest.raises(TypeError, match="cast: 'F16' is not a mapping"):
+        htensor.to_bytes(values, cast="F16")
