@@ -190,7 +190,7 @@ class Model(_native.Model, Mapping[str, Tensor]):
         if self.closed:
             return "<htensor.Model, closed>"
         files = self.files
-        names = repr(files[0]) if len(files) == 1 else f"{len(files)} files"
+        names = "in memory" if not files else repr(files[0]) if len(files) == 1 else f"{len(files)} files"
         return f"<htensor.Model {names}, {self.format}, {len(self)} tensors>"
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:

@@ -314,8 +314,15 @@ static PyObject* get_format(PyObject* self, void*) {
 static PyObject* get_files(PyObject* self, void*) {
   const Use use(handle_of(self));
   if (!use) return nullptr;
-  return list_of(ht_model_file_count(use.model()),
-                 [&](size_t i) { return path_of(ht_model_file(use.model(), i)); });
+  Ref list(PyList_New(0));
+  if (!list) return nullptr;
+  for (size_t i = 0, count = ht_model_file_count(use.model()); i < count; ++i) {
+    const char* path = ht_model_file(use.model(), i);
+    if (!*path) continue;  // bytes in memory have no path
+    const Ref item(path_of(path));
+    if (!item || PyList_Append(list.get(), item.get()) != 0) return nullptr;
+  }
+  return list.release();
 }
 
 static PyObject* read_metadata(const ht_model* model) {
@@ -363,7 +370,7 @@ static PyMethodDef model_methods[] = {
 static PyGetSetDef model_properties[] = {
     {"closed", get_closed, nullptr, "Whether close() was called.", nullptr},
     {"format", get_format, nullptr, "\"safetensors\", \"gguf\", \"irpa\", \"ht\" or \"npy\".", nullptr},
-    {"files", get_files, nullptr, "The paths of the files that contain tensors.", nullptr},
+    {"files", get_files, nullptr, "The paths of the files that contain tensors; empty for bytes in memory.", nullptr},
     {"metadata", get_metadata, nullptr, "The metadata of the file as a dict with Python types.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 

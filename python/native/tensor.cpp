@@ -161,7 +161,8 @@ static PyObject* get_offset(PyObject* self, void*) {
 
 static PyObject* get_file(PyObject* self, void*) {
   ht_tensor_info info{};
-  return describe(as_tensor(self), &info) ? path_of(info.file) : nullptr;
+  if (!describe(as_tensor(self), &info)) return nullptr;
+  return path_of(info.file && *info.file ? info.file : nullptr);
 }
 
 static PyObject* get_note(PyObject* self, void*) {
@@ -373,7 +374,8 @@ static PyGetSetDef tensor_properties[] = {
      "Bytes between neighbours in each dimension; None for blocks and elements of 4 or 6 bits.", nullptr},
     {"nbytes", get_nbytes, nullptr, "The size of the elements as stored.", nullptr},
     {"offset", get_offset, nullptr, "The offset of the bytes in their file; None for a splat.", nullptr},
-    {"file", get_file, nullptr, "The path of the file with the bytes; None for a splat.", nullptr},
+    {"file", get_file, nullptr, "The path of the file with the bytes; None for a splat and for bytes in memory.",
+     nullptr},
     {"note", get_note, nullptr, "Text in the file about the tensor that no other field represents.", nullptr},
     {"index", get_index, nullptr, "The position of the tensor in its model.", nullptr},
     {"_kind", get_kind, nullptr, nullptr, nullptr},

@@ -205,3 +205,10 @@ def test_sixty_thousand_tensors(capsys):
     assert rows[-1][1:] == ("F32", (1,), 4)
     with capsys.disabled():
         print(f"\n60,000 tensors: opened in {1e3 * (opened - begin):.0f} ms, listed in {1e3 * (listed - opened):.0f} ms")
+
+
+def test_model_in_memory_has_no_files(path):
+    model = htensor.from_bytes(path.read_bytes())
+    assert model.files == []
+    assert model["blk.0.bias"].file is None
+    assert repr(model) == "<htensor.Model in memory, safetensors, 5 tensors>"
