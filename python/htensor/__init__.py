@@ -29,6 +29,7 @@ from ._native import version as _version
 from ._operations import (
     convert,
     crc64nvme,
+    crc64nvme_combine,
     diff,
     edit_metadata,
     evict,
@@ -71,11 +72,11 @@ def cpu_features() -> "list[str]":
 __all__ = [
     "BadRange", "Converted", "Diagnosis", "Difference", "Differences", "Error", "FileError", "Hashes", "Loaded", "Loss",
     "Model", "NotFoundError", "OutOfMemoryError", "Raw", "Residency", "Seal", "Stats", "Tensor", "Value", "Verification",
-    "convert", "cpu_features", "crc64nvme", "diff", "edit_metadata", "evict", "from_bytes", "from_fd", "hash", "load",
-    "open", "prefetch", "read_seal", "residency", "save", "seal", "to_bytes", "validate", "verify",
+    "convert", "cpu_features", "crc64nvme", "crc64nvme_combine", "diff", "edit_metadata", "evict", "from_bytes", "from_fd",
+    "hash", "load", "open", "prefetch", "read_seal", "residency", "save", "seal", "to_bytes", "validate", "verify",
 ]  # fmt: skip
 
-for _function in (open, from_bytes, from_fd, convert, crc64nvme, diff, edit_metadata, evict, hash, load, prefetch,
-                  read_seal, residency, save, seal, to_bytes, validate, verify, Value):  # fmt: skip
+for _function in (open, from_bytes, from_fd, convert, crc64nvme, crc64nvme_combine, diff, edit_metadata, evict, hash, load,
+                  prefetch, read_seal, residency, save, seal, to_bytes, validate, verify, Value):  # fmt: skip
     _function.__module__ = __name__
 del _function

@@ -444,10 +444,14 @@ def convert(
         return _converted(_native.convert(model, os.fsencode(target), options, report))
 
 
+def _metadata_of(metadata: Mapping[str, Any] | Model | None) -> dict[str, tuple[Any, ...]]:
+    return _native.typed_metadata(metadata) if isinstance(metadata, Model) else _metadata.normalize(metadata)
+
+
 def save(
     path: StrPath,
     tensors: Mapping[str, Any],
-    metadata: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | Model | None = None,
     *,
     format: str | None = None,
     force: bool = False,
@@ -459,7 +463,7 @@ def save(
 
     tensors   names to arrays of numpy or torch, objects with DLPack, htensor.Tensor, or Raw for stored bytes
     metadata  keys to str, int, float, bool, lists, scalars of numpy, or Value for another type of GGUF; safetensors
-              stores str only
+              stores str only. An open model gives its metadata with their exact types.
     format    "safetensors", "gguf", "irpa", "ht", "npy"; None is the format of the extension
     force     replaces an existing file; else FileExistsError
     options   as for `convert`: cast, quantize, align, shard_size, …
@@ -469,14 +473,14 @@ def save(
     with reporting(progress, "save") as report:
         return _converted(
             _native.save(
-                os.fsencode(path), _values.items_of(tensors), _metadata.normalize(metadata), given, report
+                os.fsencode(path), _values.items_of(tensors), _metadata_of(metadata), given, report
             )
         )
 
 
 def to_bytes(
     tensors: Mapping[str, Any],
-    metadata: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, Any] | Model | None = None,
     *,
     format: str = "safetensors",
     progress: Progress = None,
@@ -486,7 +490,7 @@ def to_bytes(
     _check_keywords("to_bytes", options, ("format", "progress"))
     given = _convert_options(format=format, **options)
     with reporting(progress, "save") as report:
-        return _native.save_to_memory(_values.items_of(tensors), _metadata.normalize(metadata), given, report)
+        return _native.save_to_memory(_values.items_of(tensors), _metadata_of(metadata), given, report)
 
 
 def diff(a: Source, b: Source, *, tolerance: float | None = None, progress: Progress = None) -> Differences:
@@ -522,7 +526,12 @@ def crc64nvme(data: Any, before: int = 0) -> int:
     return _native.crc64nvme(data, before)
 
 
+def crc64nvme_combine(first: int, second: int, second_bytes: int) -> int:
+    """The CRC-64/NVME of two adjacent ranges from the sum of each; `second_bytes` is the size of the second range."""
+    return _native.crc64nvme_combine(first, second, second_bytes)
+
+
 __all__ = [
-    "convert", "crc64nvme", "diff", "edit_metadata", "evict", "hash", "load", "prefetch", "read_seal", "residency",
-    "save", "seal", "to_bytes", "validate", "verify", "Loaded",
+    "convert", "crc64nvme", "crc64nvme_combine", "diff", "edit_metadata", "evict", "hash", "load", "prefetch", "read_seal",
+    "residency", "save", "seal", "to_bytes", "validate", "verify", "Loaded",
 ]  # fmt: skip

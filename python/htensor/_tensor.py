@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _ROUNDINGS = {False: 0, None: 0, True: 1, "nearest_even": 1, "toward_zero": 2, "stochastic": 3}
 _READ_ONLY, _PRIVATE, _COPY = 0, 1, 2
 _CPU = (1, 0)
+# Copied between two checks for signals.
+_COPY_BYTES = 64 << 20
 
 
 def rounding_code(round: Round) -> int:
@@ -85,8 +87,31 @@ class Tensor(_native.Tensor):
     def tobytes(self) -> bytes:
         """A copy of the row-major little-endian bytes; a splat is expanded. Needs no numpy."""
         memory = bytearray(self.nbytes)
-        self._copy_to(0, memory)
+        self._copy(memory)
         return bytes(memory)
+
+    def copy_to(self, buffer: Any) -> None:
+        """Writes the row-major little-endian elements into a writable contiguous buffer of `nbytes` bytes. A splat is
+        expanded, blocks are not decoded, and elements of 4 and 6 bits stay packed. ValueError for another size. Needs
+        no numpy."""
+        if hasattr(buffer, "flags") and hasattr(buffer, "dtype") and buffer.flags.c_contiguous:
+            # The buffer protocol lacks the dtypes of ml_dtypes.
+            buffer = _bytes_of(buffer)
+        with memoryview(buffer) as view:
+            if view.readonly or not view.c_contiguous:
+                raise ValueError(f"tensor '{self.name}': the buffer is not writable and contiguous")
+            if view.nbytes != self.nbytes:
+                raise ValueError(f"tensor '{self.name}' has {self.nbytes} bytes, but its buffer {view.nbytes}")
+            self._copy(view)
+
+    def _copy(self, buffer: Any) -> None:
+        """Copies in parts: Python handles signals between two of them."""
+        if not self.nbytes:
+            return
+        with memoryview(buffer) as view, view.cast("B") as memory:
+            for begin in range(0, len(memory), _COPY_BYTES):
+                with memory[begin : begin + _COPY_BYTES] as part:
+                    self._copy_to(begin, part)
 
     # Arrays.
 
@@ -119,7 +144,7 @@ class Tensor(_native.Tensor):
         if len(pattern) == dtype.itemsize:
             return np.broadcast_to(np.frombuffer(pattern, dtype)[0], shape)
         array = np.empty(shape, dtype)
-        self._copy_to(0, _bytes_of(array))
+        self._copy(_bytes_of(array))
         array.flags.writeable = False
         return array
 
@@ -296,7 +321,7 @@ class Tensor(_native.Tensor):
         if bits < 8:
             self._read(None, {"unpack": True}, memory, None)
         else:
-            self._copy_to(0, memory)
+            self._copy(memory)
         return torch.frombuffer(memory, dtype=dtype).reshape(shape)
 
     # Facts.

@@ -64,11 +64,31 @@ void* Metadata::keep(size_t bytes) {
   return memory;
 }
 
-static bool text_to(PyObject* object, ht_string* out) {
+bool Metadata::text(PyObject* object, ht_string* out) {
   Py_ssize_t size = 0;
   out->data = PyUnicode_AsUTF8AndSize(object, &size);
   out->size = static_cast<size_t>(size);
-  return out->data != nullptr;
+  if (out->data) return true;
+  if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) return false;
+  PyErr_Clear();
+  const Ref bytes(PyUnicode_AsEncodedString(object, "utf-8", "surrogateescape"));
+  char* data = nullptr;
+  if (!bytes || PyBytes_AsStringAndSize(bytes.get(), &data, &size) != 0) return false;
+  void* copy = keep(static_cast<size_t>(size));
+  if (!copy) return false;
+  memcpy(copy, data, static_cast<size_t>(size));
+  *out = {static_cast<const char*>(copy), static_cast<size_t>(size)};
+  return true;
+}
+
+PyObject* to_typed(const ht_value& value) {
+  const int type = static_cast<int>(value.type);
+  if (value.type != HT_VALUE_ARRAY) return Py_BuildValue("(iN)", type, to_python(value));
+  if (value.item_type != HT_VALUE_ARRAY)
+    return Py_BuildValue("(iiN)", type, static_cast<int>(value.item_type), to_python(value));
+  const auto* items = static_cast<const ht_value*>(value.as.items);
+  return Py_BuildValue("(iiN)", type, static_cast<int>(value.item_type),
+                       list_of(value.count, [&](size_t i) { return to_typed(items[i]); }));
 }
 
 template <class T>
@@ -136,7 +156,7 @@ bool Metadata::value(PyObject* pair, ht_value* out) {
     out->as.items = items;
     for (size_t i = 0; i < count; ++i) {
       PyObject* item = PyList_GetItem(object, static_cast<Py_ssize_t>(i));
-      const bool ok = out->item_type == HT_VALUE_STRING  ? text_to(item, static_cast<ht_string*>(items) + i)
+      const bool ok = out->item_type == HT_VALUE_STRING  ? text(item, static_cast<ht_string*>(items) + i)
                       : out->item_type == HT_VALUE_ARRAY ? value(item, static_cast<ht_value*>(items) + i)
                                                          : store_number(out->item_type, item, items, i);
       if (!ok) return false;
@@ -145,7 +165,7 @@ bool Metadata::value(PyObject* pair, ht_value* out) {
   }
   if (!PyArg_ParseTuple(pair, "iO", &type, &object)) return false;
   out->type = static_cast<ht_value_type>(type);
-  if (out->type == HT_VALUE_STRING) return text_to(object, &out->as.text);
+  if (out->type == HT_VALUE_STRING) return text(object, &out->as.text);
   if (out->type == HT_VALUE_F32) {  // the member is a double for either width
     out->as.f64 = PyFloat_AsDouble(object);
     return !PyErr_Occurred();
@@ -164,7 +184,7 @@ bool Metadata::set(PyObject* dict) {
   PyObject *key = nullptr, *pair = nullptr;
   Py_ssize_t position = 0;
   while (PyDict_Next(dict, &position, &key, &pair)) {
-    if (!text_to(key, &items_[count_].key) || !value(pair, &items_[count_].value)) return false;
+    if (!text(key, &items_[count_].key) || !value(pair, &items_[count_].value)) return false;
     ++count_;
   }
   return true;

@@ -166,10 +166,13 @@ static PyObject* validate(PyObject*, PyObject* arguments) {
   return ok ? found.release() : nullptr;
 }
 
+static PyObject* typed_metadata(PyObject*, PyObject* model);
+
 PyMethodDef model_functions[] = {
     {"open_path", open_path, METH_VARARGS, nullptr},   {"open_merged", open_merged, METH_VARARGS, nullptr},
     {"open_bytes", open_bytes, METH_VARARGS, nullptr}, {"open_fd", open_fd, METH_VARARGS, nullptr},
-    {"validate", validate, METH_VARARGS, nullptr},     {nullptr, nullptr, 0, nullptr}};
+    {"validate", validate, METH_VARARGS, nullptr},     {"typed_metadata", typed_metadata, METH_O, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
 
 // Iterators over names, tensors, or pairs of both.
 
@@ -325,7 +328,7 @@ static PyObject* get_files(PyObject* self, void*) {
   return list.release();
 }
 
-static PyObject* read_metadata(const ht_model* model) {
+static PyObject* read_metadata(const ht_model* model, PyObject* (*convert)(const ht_value&)) {
   Ref dict(PyDict_New());
   if (!dict) return nullptr;
   for (size_t i = 0, count = ht_model_metadata_count(model); i < count; ++i) {
@@ -334,7 +337,7 @@ static PyObject* read_metadata(const ht_model* model) {
     const ht_status status = ht_model_metadata_at(model, i, &item, &error);
     if (status != HT_OK) return raise(status, error);
     Ref key(text_of(item->key));
-    Ref value(to_python(item->value));
+    Ref value(convert(item->value));
     if (!key || !value || PyDict_SetItem(dict.get(), key.get(), value.get()) != 0) return nullptr;
   }
   return dict.release();
@@ -344,9 +347,14 @@ static PyObject* get_metadata(PyObject* self, void*) {
   auto* model = reinterpret_cast<ModelObject*>(self);
   const Use use(handle_of(self));
   if (!use) return nullptr;
-  if (!model->metadata) model->metadata = read_metadata(use.model());
+  if (!model->metadata) model->metadata = read_metadata(use.model(), to_python);
   Py_XINCREF(model->metadata);
   return model->metadata;
+}
+
+static PyObject* typed_metadata(PyObject*, PyObject* model) {
+  const Use use(handle_of(model));
+  return use ? read_metadata(use.model(), to_typed) : nullptr;
 }
 
 static void model_dealloc(PyObject* object) {

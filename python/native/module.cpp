@@ -221,6 +221,19 @@ static PyObject* type_from_name(PyObject*, PyObject* name) {
   return text ? PyLong_FromLong(ht_type_from_name(text)) : nullptr;
 }
 
+static PyObject* crc64nvme_combine(PyObject*, PyObject* arguments) {
+  PyObject* given[3] = {};
+  uint64_t numbers[3] = {};
+  if (!PyArg_ParseTuple(arguments, "OOO", &given[0], &given[1], &given[2])) return nullptr;
+  for (int i = 0; i < 3; ++i) {
+    const Ref integer(PyNumber_Index(given[i]));
+    if (!integer) return nullptr;
+    numbers[i] = PyLong_AsUnsignedLongLong(integer.get());
+    if (PyErr_Occurred()) return nullptr;
+  }
+  return PyLong_FromUnsignedLongLong(ht_crc64nvme_combine(numbers[0], numbers[1], numbers[2]));
+}
+
 static PyObject* crc64nvme(PyObject*, PyObject* arguments) {
   struct Sum {
     Py_buffer view;
@@ -257,6 +270,7 @@ static PyMethodDef module_functions[] = {{"version", version, METH_NOARGS, nullp
                                          {"type_name", type_name, METH_O, nullptr},
                                          {"type_from_name", type_from_name, METH_O, nullptr},
                                          {"crc64nvme", crc64nvme, METH_VARARGS, nullptr},
+                                         {"crc64nvme_combine", crc64nvme_combine, METH_VARARGS, nullptr},
                                          {"register_tensor", register_tensor, METH_O, nullptr},
                                          {nullptr, nullptr, 0, nullptr}};
 

@@ -213,6 +213,8 @@ class Metadata {
 
  private:
   void* keep(size_t bytes);
+  /// The bytes of a str, also those that were not UTF-8 when they were read.
+  bool text(PyObject* object, ht_string* out);
 
   Block<ht_metadata_item> items_;
   size_t count_ = 0;
@@ -221,6 +223,8 @@ class Metadata {
 };
 
 PyObject* to_python(const ht_value& value);
+/// (type, value), or (9, item type, list), as Metadata takes it.
+PyObject* to_typed(const ht_value& value);
 
 /// Ends the `dealloc` of an object whose type was made by PyType_FromSpec.
 void free_object(PyObject* object);

@@ -587,3 +587,41 @@ def test_misspelt_type_has_a_hint_for_its_option():
         htensor.to_bytes(values, cast={"w": "F17"})
     with pytest.raises(TypeError, match="cast: 'F16' is not a mapping"):
         htensor.to_bytes(values, cast="F16")
+
+
+def test_checksums_of_adjacent_ranges_combine():
+    whole = htensor.crc64nvme(b"123456789")
+    assert htensor.crc64nvme_combine(htensor.crc64nvme(b"12345"), htensor.crc64nvme(b"6789"), 4) == whole
+    assert htensor.crc64nvme_combine(whole, 0, 0) == whole
+    with pytest.raises(OverflowError):
+        htensor.crc64nvme_combine(-1, 0, 0)
+
+
+TYPED = {
+    "general.architecture": "llama", "a.u8": htensor.Value("U8", 1), "a.i8": htensor.Value("I8", -1),
+    "a.u16": htensor.Value("U16", 2), "a.i16": htensor.Value("I16", -2), "a.u32": htensor.Value("U32", 3),
+    "a.i32": htensor.Value("I32", 3), "a.u64": htensor.Value("U64", 4), "a.i64": htensor.Value("I64", 4),
+    "a.f32": htensor.Value("F32", 0.1), "a.f64": htensor.Value("F64", 0.5), "a.bool": True, "a.text": "é",
+    "a.bools": [True, False], "a.texts": ["a", "b"], "a.u8s": htensor.Value("U8", [1, 2]),
+    "a.i64s": htensor.Value("I64", [1, 2]), "a.f64s": htensor.Value("F64", [0.5]), "a.none": htensor.Value("U16", []),
+    "a.nested": [[1, 2], [3]],
+}  # fmt: skip
+
+
+def test_metadata_of_a_model_keep_their_types(tmp_path):
+    file = tmp_path / "a.gguf"
+    htensor.save(file, {"w": np.zeros(32, np.float32)}, TYPED)
+    with htensor.open(file) as model:
+        htensor.save(tmp_path / "b.gguf", dict(model), model)
+        assert htensor.to_bytes(dict(model), model, format="gguf") == file.read_bytes()
+    htensor.convert(file, tmp_path / "c.gguf")
+    assert (tmp_path / "b.gguf").read_bytes() == (tmp_path / "c.gguf").read_bytes() == file.read_bytes()
+
+
+def test_metadata_texts_that_are_not_utf8_are_saved_again(tmp_path):
+    file = tmp_path / "a.gguf"
+    htensor.save(file, {"w": np.zeros(32, np.float32)}, {"general.architecture": "llama", "note": "a?b", "list": ["a?b"]})
+    file.write_bytes(file.read_bytes().replace(b"a?b", b"a\xffb"))
+    with htensor.open(file) as model:
+        assert model.metadata["note"] == "a\udcffb"
+        assert htensor.to_bytes(dict(model), model.metadata, format="gguf") == file.read_bytes()

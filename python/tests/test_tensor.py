@@ -362,3 +362,36 @@ def test_saves_read_only_memory_of_dlpack(tmp_path):
     htensor.save(tmp_path / "a.safetensors", {"w": np.arange(4, dtype=np.float32)})
     htensor.save(tmp_path / "b.safetensors", {"w": ReadOnly()})
     assert htensor.open(tmp_path / "b.safetensors")["w"].numpy().tolist() == [0, 1, 2, 3]
+
+
+def test_copy_to_writes_row_major_little_endian_bytes(path, arrays):
+    model = htensor.open(path)
+    for name, array in arrays.items():
+        memory = bytearray(array.nbytes)
+        model[name].copy_to(memory)
+        assert memory == array.tobytes()
+        target = np.empty(array.shape, array.dtype)
+        model[name].copy_to(target)
+        assert target.tobytes() == array.tobytes()
+
+
+def test_copy_to_needs_a_writable_buffer_of_the_size(path):
+    tensor = htensor.open(path)["blk.0.bias"]
+    with pytest.raises(ValueError, match="has 24 bytes, but its buffer 23"):
+        tensor.copy_to(bytearray(23))
+    with pytest.raises(ValueError, match="not writable"):
+        tensor.copy_to(bytes(24))
+    with pytest.raises(ValueError, match="contiguous"):
+        tensor.copy_to(np.empty(12, np.float32)[::2])
+
+
+def test_copy_to_copies_more_than_one_part(monkeypatch, path, arrays):
+    monkeypatch.setattr("htensor._tensor._COPY_BYTES", 5)
+    assert htensor.open(path)["blk.0.weight"].tobytes() == arrays["blk.0.weight"].tobytes()
+
+
+def test_splat_of_blocks_has_the_bytes_of_its_blocks(tmp_path):
+    block = np.arange(34, dtype=np.uint8)
+    raw = htensor.Raw("Q8_0", (3, 64), np.tile(block, 6).tobytes())
+    tensor = htensor.from_bytes(htensor.to_bytes({"w": raw}, format="irpa"))["w"]
+    assert tensor.numpy().shape == (3, 68) and tensor.numpy().tobytes() == raw.data
