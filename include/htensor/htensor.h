@@ -861,7 +861,8 @@ typedef struct ht_convert_options {
   /// Plans and checks, writes nothing. Losses that are not allowed are listed instead of HT_WOULD_LOSE.
   int dry_run;
   /// Not for ht_save: an MLIR module for IREE to write to this path, with this parameter scope. Tensors below
-  /// `inline_below` bytes are stored in the module: UINT64_MAX inlines all.
+  /// `inline_below` bytes are stored in the module: UINT64_MAX inlines all. The module is written last: if
+  /// that fails or is cancelled, the target is complete and stays.
   const char* emit_mlir;
   const char* scope;
   uint64_t inline_below;

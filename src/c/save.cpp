@@ -133,7 +133,14 @@ ht_status ht_save(const char* target, const ht_tensor_to_save* tensors, size_t t
     HT_TRY(ht::c::read_arguments(tensors, tensor_count, options, saving));
     const auto plan = HT_TRY(ht::plan_save(target, saving.tensors, saving.options));
     ht::Converted done;
-    if (!saving.dry_run) done = HT_TRY(ht::save(target, saving.tensors, saving.options));
+    if (saving.dry_run) {
+      // Losses that are not allowed are listed, and are not an error.
+      auto checked = saving.options;
+      checked.how.lossy = true;
+      done.removed = HT_TRY(ht::check_save(plan, checked));
+    } else {
+      done = HT_TRY(ht::save(target, saving.tensors, saving.options));
+    }
     ht::c::give_converted(plan, saving.options.how, done, converted);
     return {};
   });

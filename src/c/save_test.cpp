@@ -240,6 +240,42 @@ TEST_F(CSave, dry_run_writes_nothing) {
   EXPECT_FALSE(std::filesystem::exists(path("d.safetensors")));
 }
 
+TEST_F(CSave, dry_run_checks_the_target) {
+  const auto tensor = dense("w", HT_F32, two_by_three_, floats_);
+  auto convert = sized<ht_convert_options>();
+  auto options = sized<ht_save_options>();
+  options.convert = &convert;
+  const auto target = path("d.safetensors");
+  ASSERT_EQ(ht_save(target.c_str(), &tensor, 1, &options, nullptr, failed_.out()), HT_OK) << failed_;
+  convert.dry_run = 1;
+  EXPECT_EQ(ht_save(target.c_str(), &tensor, 1, &options, nullptr, failed_.out()), HT_ALREADY_EXISTS);
+  EXPECT_EQ(ht_save(path("none/d.safetensors").c_str(), &tensor, 1, &options, nullptr, failed_.out()),
+            HT_WRITE_FAILED);
+}
+
+TEST_F(CSave, dry_run_lists_the_files_of_a_set_that_a_save_removes) {
+  const std::array tensors{dense("a", HT_F32, two_by_three_, floats_),
+                           dense("b", HT_F32, two_by_three_, floats_)};
+  auto convert = sized<ht_convert_options>();
+  convert.shard_bytes = 24;
+  auto options = sized<ht_save_options>();
+  options.convert = &convert;
+  const auto target = path("d.safetensors");
+  ASSERT_EQ(ht_save(target.c_str(), tensors.data(), 2, &options, nullptr, failed_.out()), HT_OK) << failed_;
+  convert.force = 1;
+  convert.dry_run = 1;
+  const ht_converted* plan = nullptr;
+  ASSERT_EQ(ht_save(target.c_str(), tensors.data(), 1, &options, &plan, failed_.out()), HT_OK) << failed_;
+  const Handle<const ht_converted> planned(plan);
+  convert.dry_run = 0;
+  const ht_converted* saved = nullptr;
+  ASSERT_EQ(ht_save(target.c_str(), tensors.data(), 1, &options, &saved, failed_.out()), HT_OK) << failed_;
+  const Handle<const ht_converted> done(saved);
+  ASSERT_GT(saved->removed_count, 0U);
+  ASSERT_EQ(plan->removed_count, saved->removed_count);
+  for (std::size_t i = 0; i < plan->removed_count; ++i) EXPECT_STREQ(plan->removed[i], saved->removed[i]);
+}
+
 struct Buffer {
   std::vector<std::byte> bytes;
   int calls = 0;

@@ -264,6 +264,10 @@ Result<ConversionPlan> plan_save(const std::filesystem::path& target, std::span<
   return without_bad_alloc([&] { return Saving(options).plan_for(target, tensors); });
 }
 
+Result<std::vector<Path>> check_save(const ConversionPlan& plan, const SaveOptions& options) {
+  return check_target(plan, options.how, {.dtypes = options.dtypes, .port = options.port});
+}
+
 Result<void> save_to_memory(std::span<const TensorToSave> tensors, const AllocateFile& allocate,
                             const SaveOptions& options) {
   return without_bad_alloc([&] { return Saving(options).run(tensors, allocate); });

@@ -105,6 +105,16 @@ Error unsealed(std::string message) {
       .with_hint("if the file is known to be good, seal it with `htensor seal`");
 }
 
+// Returns the name and digest of these bytes if the file has a checksum of its own.
+Result<Seal::Tensor> own_tensor_for(const Storage::FileBacked& range, const io::Source& file,
+                                    std::span<const Format> formats) {
+  const auto& path = range.locator;
+  const auto own = HT_TRY(own_checksum(file, formats));
+  if (own && own->offset == range.offset && own->bytes == range.bytes)
+    return Seal::Tensor{.name = path.stem().string(), .file = {}, .digest = Digest(own->crc)};
+  return fail(unsealed("no seal covers this tensor").at_path(path.native()));
+}
+
 // Returns the sealed name and digest of these bytes. The seal is stored beside the file, or in its folder if
 // the model has several files.
 Result<Seal::Tensor> sealed_tensor_for(const Storage::FileBacked& range, std::span<const Format> formats,
@@ -124,11 +134,7 @@ Result<Seal::Tensor> sealed_tensor_for(const Storage::FileBacked& range, std::sp
     });
     if (found != seal->tensors.end()) return *found;
   }
-  const auto file = HT_TRY(io::FileSource::open(path, port));
-  const auto own = HT_TRY(own_checksum(*file, formats));
-  if (own && own->offset == range.offset && own->bytes == range.bytes)
-    return Seal::Tensor{.name = path.stem().string(), .file = {}, .digest = Digest(own->crc)};
-  return fail(unsealed("no seal covers this tensor").at_path(path.native()));
+  return own_tensor_for(range, *HT_TRY(io::FileSource::open(path, port)), formats);
 }
 
 // The digest of the bytes by one algorithm.
@@ -142,8 +148,7 @@ DigestOf digest_of_memory(Bytes bytes) {
 
 // `range` is the location of the bytes in their file.
 Result<void> validate_bytes(const DigestOf& digest_of, const Storage::FileBacked& range,
-                            std::span<const Format> formats, io::Port& port) {
-  const auto sealed = HT_TRY(sealed_tensor_for(range, formats, port));
+                            const Seal::Tensor& sealed) {
   const auto found = HT_TRY(digest_of(sealed.digest.algorithm()));
   if (found == sealed.digest) return {};
   return fail(Error(ErrorCode::checksum_mismatch, "tensor_matches_its_seal",
@@ -254,7 +259,8 @@ Result<void> validate(const Storage& storage) {
     const auto* const range = std::get_if<Storage::FileBacked>(&storage.origin());
     if (range == nullptr)
       return fail(unsealed("the tensor's memory does not come from a file, so no seal covers it"));
-    return validate_bytes(digest_of_memory(storage.bytes()), *range, {}, io::system_port());
+    return validate_bytes(digest_of_memory(storage.bytes()), *range,
+                          HT_TRY(sealed_tensor_for(*range, {}, io::system_port())));
   });
 }
 
@@ -264,10 +270,14 @@ Result<void> validate(const AnyTensor& tensor) {
     const Entry entry = tensor.entry();
     const Storage::FileBacked where{state.paths[entry.file], entry.offset, entry.bytes};
     HT_TRY(ModelAccess::check_available(state, entry));
+    // A file beside the empty path of a model from memory is not its seal.
+    const auto sealed = HT_TRY(
+        state.has_path ? sealed_tensor_for(where, state.formats, *state.port)
+                       : own_tensor_for(where, state.mapped->file(entry.file).source(), state.formats));
     if (ModelAccess::is_resident(tensor) || state.mapped->file(entry.file).can_use_in_place()) {
       // A digest covers the whole tensor, even if this is a slice.
       const auto storage = HT_TRY(ModelAccess::whole(tensor).storage());
-      return validate_bytes(digest_of_memory(storage.bytes()), where, state.formats, *state.port);
+      return validate_bytes(digest_of_memory(storage.bytes()), where, sealed);
     }
     const auto digest_of_file = [&](HashAlgorithm algorithm) -> Result<Digest> {
       io::MappedFile* const file = &state.mapped->file(entry.file);
@@ -276,7 +286,7 @@ Result<void> validate(const AnyTensor& tensor) {
                                 {}))
           .front();
     };
-    return validate_bytes(digest_of_file, where, state.formats, *state.port);
+    return validate_bytes(digest_of_file, where, sealed);
   });
 }
 

@@ -129,6 +129,8 @@ TEST_F(LoadedModels, stray_seal_is_not_that_of_a_model_from_memory) {
   std::filesystem::copy_file(path_.string() + ".htseal", ".htseal");
   expect_refusal(ht::verify(model), ErrorCode::not_sealed, "model_is_sealed");
   expect_refusal(ht::load(model, {.verify = true}), ErrorCode::not_sealed, "model_is_sealed");
+  // A model by a descriptor has no path either.
+  expect_refusal(ht::validate(model.at(0).value()), ErrorCode::not_sealed, "tensor_is_sealed");
   std::filesystem::current_path(before);
 }
 

@@ -53,11 +53,7 @@ void AnyTensor::fill_strides(std::span<std::int64_t> strides) const noexcept {
   if (entry.is_splat()) {
     std::ranges::fill(strides, 0);
   } else if (entry.order == ElementOrder::column_major) {
-    std::int64_t step = 1;
-    for (std::size_t i = 0; i < strides.size(); ++i) {
-      strides[i] = step;
-      step *= std::max<std::int64_t>(entry.dims[i], 1);
-    }
+    layout::fill_column_major_strides(entry.dims, strides);
   } else {
     layout::fill_row_major_strides(entry.dims, strides);
   }

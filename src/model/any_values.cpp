@@ -145,7 +145,9 @@ Result<Selection> AnyTensor::select(std::span<const Slice> slices) const {
   } else {
     fill_strides(strides);
   }
-  return located(select_elements(selected, strides, rows_ ? first_row() * strides[0] : 0, slices));
+  // The strides of an empty tensor may be of any size.
+  const std::int64_t first = rows_ && elements != 0 ? first_row() * strides[0] : 0;
+  return located(select_elements(selected, strides, first, slices));
 }
 
 Result<void> AnyTensor::read(MutableBytes into, std::span<const Slice> slices,

@@ -448,13 +448,17 @@ bool Selection::has_whole_units(std::int64_t unit_elements) const noexcept {
 
 Result<Selection> select_elements(std::span<const std::int64_t> dims, std::span<const std::int64_t> strides,
                                   std::int64_t first, std::span<const AnyTensor::Slice> slices) {
+  std::vector<std::int64_t> counts(dims.size());
+  for (std::size_t i = 0; i < dims.size(); ++i)
+    counts[i] = HT_TRY(layout::count_slice(dims[i], slices[i].start, slices[i].stop, slices[i].step));
+  // Products of other extents may exceed 2^63-1 then.
+  if (std::ranges::find(counts, 0) != counts.end()) return Selection{};
   Selection selection{.first = first, .count = 1, .loops = {}};
   selection.loops.reserve(dims.size());
   for (std::size_t i = 0; i < dims.size(); ++i) {
     const auto& [start, stop, step] = slices[i];
-    const std::int64_t count = HT_TRY(layout::count_slice(dims[i], start, stop, step));
+    const std::int64_t count = counts[i];
     selection.count *= count;
-    if (count == 0) continue;
     selection.first += start * strides[i];
     if (count == 1) continue;
     // With two elements or more, the step is within the dimension.
@@ -466,7 +470,6 @@ Result<Selection> select_elements(std::span<const std::int64_t> dims, std::span<
       loops.push_back(loop);
     }
   }
-  if (selection.count == 0) selection = {};
   return selection;
 }
 

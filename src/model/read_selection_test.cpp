@@ -439,6 +439,16 @@ RC_GTEST_FIXTURE_PROP(Reads, equal_slices_of_larger_tensors, ()) {
   RC_ASSERT(std::memcmp(read.data(), expected.data(), expected.size() * 4) == 0);
 }
 
+TEST(Selections, of_no_element_do_not_multiply_extents) {
+  constexpr std::int64_t huge = std::int64_t{1} << 62;
+  const std::int64_t dims[] = {huge, huge, 0};
+  const std::int64_t strides[] = {huge, huge, 1};
+  const Slice slices[] = {{huge - 1, huge}, {5, huge}, {0, 0}};
+  const auto selection = select_elements(dims, strides, 0, slices).value();
+  EXPECT_EQ(selection.count, 0);
+  EXPECT_TRUE(selection.loops.empty());
+}
+
 TEST(Selections, merge_loops_that_continue_each_other) {
   const std::int64_t dims[] = {4, 3, 2};
   const std::int64_t strides[] = {6, 2, 1};

@@ -63,24 +63,37 @@ Result<void> check_index(Extents index, Extents extents) {
   return {};
 }
 
+// An empty shape may have other extents of any size. A stride that exceeds 2^63-1 is 0, as it has no element.
+static std::int64_t next_stride(std::int64_t stride, std::int64_t extent) noexcept {
+  return checked::multiply(stride, std::max<std::int64_t>(extent, 1)).value_or(0);
+}
+
 void fill_row_major_strides(Extents extents, std::span<std::int64_t> strides) noexcept {
   std::int64_t stride = 1;
   for (std::size_t i = extents.size(); i-- > 0;) {
     strides[i] = stride;
-    stride *= std::max<std::int64_t>(extents[i], 1);
+    stride = next_stride(stride, extents[i]);
+  }
+}
+
+void fill_column_major_strides(Extents extents, std::span<std::int64_t> strides) noexcept {
+  std::int64_t stride = 1;
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    strides[i] = stride;
+    stride = next_stride(stride, extents[i]);
   }
 }
 
 bool is_row_major(Extents extents, Extents strides) noexcept {
-  std::int64_t expected = 1;
-  bool dense = true;
+  if (std::ranges::find(extents, 0) != extents.end()) return true;
+  std::optional<std::int64_t> expected = 1;
   for (std::size_t i = extents.size(); i-- > 0;) {
-    if (extents[i] == 0) return true;
     // The stride of a dimension of extent 1 is never used.
-    dense = dense && (extents[i] == 1 || strides[i] == expected);
-    expected *= extents[i];
+    if (extents[i] == 1) continue;
+    if (!expected || strides[i] != *expected) return false;
+    expected = checked::multiply(*expected, extents[i]);
   }
-  return dense;
+  return true;
 }
 
 Result<Reach> reach(Extents extents, Extents strides) {

@@ -124,6 +124,23 @@ TEST(Layout, row_major_strides_step_over_the_inner_dimensions) {
   EXPECT_EQ(strides({2, 0, 4}), (Ints{4, 4, 1}));
 }
 
+TEST(Layout, column_major_strides_step_over_the_outer_dimensions) {
+  Ints filled(3, -7);
+  layout::fill_column_major_strides(Ints{2, 3, 4}, filled);
+  EXPECT_EQ(filled, (Ints{1, 2, 6}));
+}
+
+TEST(Layout, strides_of_an_empty_shape_do_not_overflow) {
+  const Ints extents{5, most, 8, 0};
+  Ints filled(4, -7);
+  layout::fill_row_major_strides(extents, filled);
+  EXPECT_EQ(filled, (Ints{0, 8, 1, 1}));
+  layout::fill_column_major_strides(extents, filled);
+  EXPECT_EQ(filled, (Ints{1, 5, 0, 0}));
+  EXPECT_TRUE(layout::is_row_major(Ints{0, most, 8}, Ints{1, 2, 3}));
+  EXPECT_FALSE(layout::is_row_major(Ints{2, most, 8}, Ints{1, 8, 1}));
+}
+
 TEST(Layout, is_row_major_only_without_steps_between_elements) {
   EXPECT_TRUE(layout::is_row_major(Ints{2, 3}, Ints{3, 1}));
   EXPECT_FALSE(layout::is_row_major(Ints{2, 3}, Ints{1, 2}));

@@ -159,6 +159,11 @@ struct SaveOptions {
                                                std::span<const TensorToSave> tensors,
                                                const SaveOptions& options);
 
+/// The checks of `save` before its first write, for a plan of `plan_save`. Returns the files of an old set
+/// that `save` would remove, as in `Converted::removed`. Errors of `check_plan` for losses, target and seal.
+[[nodiscard]] Result<std::vector<std::filesystem::path>> check_save(const ConversionPlan& plan,
+                                                                    const SaveOptions& options);
+
 /// Returns memory of the caller for a file of this many bytes; null if there is none.
 using AllocateFile = std::function<std::byte*(std::uint64_t bytes)>;
 

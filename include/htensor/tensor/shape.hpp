@@ -52,7 +52,9 @@ template <std::integral I>
 /// `out_of_bounds` unless each index is in [0, extent).
 [[nodiscard]] Result<void> check_index(Extents index, Extents extents);
 
+/// A zero extent counts as one. Strides of an empty shape that exceed 2^63-1 are 0.
 void fill_row_major_strides(Extents extents, std::span<std::int64_t> strides) noexcept;
+void fill_column_major_strides(Extents extents, std::span<std::int64_t> strides) noexcept;
 
 /// Whether the elements are contiguous in row-major order.
 [[nodiscard]] bool is_row_major(Extents extents, Extents strides) noexcept;

@@ -441,6 +441,15 @@ bool is_allowed(const Loss& loss, const ApplyOptions& options) noexcept {
   return options.lossy || options.raw_bytes;
 }
 
+Result<std::vector<Path>> check_target(const ConversionPlan& plan, const ApplyOptions& options,
+                                       const OpenOptions& reading) {
+  return without_bad_alloc([&]() -> Result<std::vector<Path>> {
+    PlanExecution execution(plan, {}, options, reading);
+    HT_TRY(execution.check());
+    return execution.removed();
+  });
+}
+
 Result<Converted> apply_from(const ConversionPlan& plan, Contents contents, const ApplyOptions& options,
                              const OpenOptions& reading) {
   return without_bad_alloc([&]() -> Result<Converted> {

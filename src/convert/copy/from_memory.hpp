@@ -48,6 +48,11 @@ struct Contents {
 /// `would_lose` for losses that the options do not allow. The hint names the options that allow them.
 [[nodiscard]] Result<void> check_losses(const ConversionPlan& plan, const ApplyOptions& options);
 
+/// The checks of `apply_from` before its first write. Returns the files that it would remove.
+[[nodiscard]] Result<std::vector<std::filesystem::path>> check_target(const ConversionPlan& plan,
+                                                                      const ApplyOptions& options,
+                                                                      const OpenOptions& reading);
+
 /// Writes the files of a plan. `convert`, `save` and `write` all end here. `reading` is used to open the
 /// target when it is sealed.
 [[nodiscard]] Result<Converted> apply_from(const ConversionPlan& plan, Contents contents,
