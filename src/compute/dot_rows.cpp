@@ -1,9 +1,9 @@
 // Kernels for F32 vectors. Highway compiles them once per target, and the processor selects the target.
 //
-// `unpack` widens one step of a row (a block, or 32 dense elements) in element order. It passes 16 elements
-// at a time to a sink, which multiplies and adds. src/values/decode_reference.hpp has the byte maps. Except
-// in Q8_0, each element is multiplied by its scale, not the sum of its group. Where scale · q and the offset
-// of Q4_K nearly cancel, the error of such a sum would not be bounded by the products.
+// `unpack` widens one step of a row (one or two blocks, or 32 dense elements) in element order. It passes 32
+// elements at a time to a sink, which multiplies and adds. src/values/decode_reference.hpp has the byte maps.
+// Except in Q8_0, each element is multiplied by its scale, not the sum of its group. Where scale · q and the
+// offset of Q4_K nearly cancel, the error of such a sum would not be bounded by the products.
 #include "compute/dot_rows.hpp"
 
 #include "compute/dot_targets.hpp"
@@ -36,69 +36,79 @@ constexpr std::size_t max_batch = 4;
 /// Number of steps whose scales are prepared together.
 constexpr std::size_t max_prepared = 8;
 
-/// 16 elements of a row.
 using Sixteen = Floats<16>;
+using ThirtyTwo = Floats<32>;
+
+HT_DOT_INLINE ThirtyTwo join(Sixteen first, Sixteen second) {
+  ThirtyTwo result;
+  for (std::size_t i = 0; i < parts<16>; ++i) {
+    result.part[i] = first.part[i];
+    result.part[parts<16> + i] = second.part[i];
+  }
+  return result;
+}
 
 /// The sums of one row with B vectors.
 template <std::size_t B>
 struct Sink {
   const float* x[B];
-  Sixteen sums[B];
+  ThirtyTwo sums[B];
 
-  /// Adds the products of 16 elements, from element `at` of the row on.
-  HT_DOT_INLINE void add(std::size_t at, Sixteen elements) {
+  /// Adds the products of 32 elements, from element `at` of the row on.
+  HT_DOT_INLINE void add(std::size_t at, ThirtyTwo elements) {
 #pragma GCC unroll 4
-    for (std::size_t b = 0; b < B; ++b) sums[b] = multiply_add(elements, load_floats<16>(x[b] + at), sums[b]);
+    for (std::size_t b = 0; b < B; ++b) sums[b] = multiply_add(elements, load_floats<32>(x[b] + at), sums[b]);
   }
+  HT_DOT_INLINE void add(std::size_t at, Sixteen first, Sixteen second) { add(at, join(first, second)); }
 };
 
-HT_DOT_INLINE Sixteen floats_at(F32, Block b) {
-  Sixteen result;
-  for (std::size_t i = 0; i < parts<16>; ++i)
-    result.part[i] = load_bytes(FloatTag<16>(), b + 4 * lanes<16> * i);
+HT_DOT_INLINE ThirtyTwo floats_at(F32, Block b) {
+  ThirtyTwo result;
+  for (std::size_t i = 0; i < parts<32>; ++i)
+    result.part[i] = load_bytes(FloatTag<32>(), b + 4 * lanes<32> * i);
   return result;
 }
 
-HT_DOT_INLINE Sixteen floats_at(BF16, Block b) {
-  Sixteen result;
-  for (std::size_t i = 0; i < parts<16>; ++i) {
-    const auto words = hn::PromoteTo(WordTag<16>(), load_bytes(HalfTag<16>(), b + 2 * lanes<16> * i));
-    result.part[i] = hn::BitCast(FloatTag<16>(), hn::ShiftLeft<16>(words));
+HT_DOT_INLINE ThirtyTwo floats_at(BF16, Block b) {
+  ThirtyTwo result;
+  for (std::size_t i = 0; i < parts<32>; ++i) {
+    const auto words = hn::PromoteTo(WordTag<32>(), load_bytes(HalfTag<32>(), b + 2 * lanes<32> * i));
+    result.part[i] = hn::BitCast(FloatTag<32>(), hn::ShiftLeft<16>(words));
   }
   return result;
 }
 
-HT_DOT_INLINE Sixteen floats_at(F16, Block b) {
-  Sixteen result;
-  for (std::size_t i = 0; i < parts<16>; ++i)
-    result.part[i] = half_floats<16>(load_bytes(HalfTag<16>(), b + 2 * lanes<16> * i));
+HT_DOT_INLINE ThirtyTwo floats_at(F16, Block b) {
+  ThirtyTwo result;
+  for (std::size_t i = 0; i < parts<32>; ++i)
+    result.part[i] = half_floats<32>(load_bytes(HalfTag<32>(), b + 2 * lanes<32> * i));
   return result;
 }
 
 // F8_E5M2 is the upper byte of an F16.
-HT_DOT_INLINE Sixteen floats_at(F8_E5M2, Block b) {
-  Sixteen result;
-  for (std::size_t i = 0; i < parts<16>; ++i) {
-    const auto codes = hn::PromoteTo(HalfTag<16>(), hn::LoadU(ByteTag<16>(), b + lanes<16> * i));
-    result.part[i] = half_floats<16>(hn::ShiftLeft<8>(codes));
+HT_DOT_INLINE ThirtyTwo floats_at(F8_E5M2, Block b) {
+  ThirtyTwo result;
+  for (std::size_t i = 0; i < parts<32>; ++i) {
+    const auto codes = hn::PromoteTo(HalfTag<32>(), hn::LoadU(ByteTag<32>(), b + lanes<32> * i));
+    result.part[i] = half_floats<32>(hn::ShiftLeft<8>(codes));
   }
   return result;
 }
 
 // The code without its sign, shifted below one additional exponent bit, is an F16 of 2^-8 times the value.
 // The largest code is NaN.
-HT_DOT_INLINE Sixteen floats_at(F8_E4M3, Block b) {
-  const hn::Rebind<std::int16_t, FloatTag<16>> words;
-  Sixteen result;
-  for (std::size_t i = 0; i < parts<16>; ++i) {
-    const auto extended = hn::PromoteTo(words, hn::LoadU(SignedByteTag<16>(), as_int8(b) + lanes<16> * i));
+HT_DOT_INLINE ThirtyTwo floats_at(F8_E4M3, Block b) {
+  const hn::Rebind<std::int16_t, FloatTag<32>> words;
+  ThirtyTwo result;
+  for (std::size_t i = 0; i < parts<32>; ++i) {
+    const auto extended = hn::PromoteTo(words, hn::LoadU(SignedByteTag<32>(), as_int8(b) + lanes<32> * i));
     const auto moved = hn::ShiftLeft<7>(extended);
     const auto magnitude = hn::And(moved, hn::Set(words, std::int16_t{0x3F80}));
     const auto sign = hn::And(extended, hn::Set(words, INT16_MIN));
     const auto is_nan = hn::Eq(magnitude, hn::Set(words, std::int16_t{0x3F80}));
     const auto code = hn::Or(hn::Or(magnitude, sign), hn::VecFromMask(words, is_nan));
-    const auto small = half_floats<16>(hn::BitCast(HalfTag<16>(), code));
-    result.part[i] = hn::Mul(small, hn::Set(FloatTag<16>(), 256.F));
+    const auto small = half_floats<32>(hn::BitCast(HalfTag<32>(), code));
+    result.part[i] = hn::Mul(small, hn::Set(FloatTag<32>(), 256.F));
   }
   return result;
 }
@@ -106,11 +116,11 @@ HT_DOT_INLINE Sixteen floats_at(F8_E4M3, Block b) {
 template <class D, std::size_t B>
 HT_DOT_INLINE void unpack(D dtype, Block b, std::size_t at, Sink<B>& sink) {
   sink.add(at, floats_at(dtype, b));
-  sink.add(at + 16, floats_at(dtype, b + 2 * D::bits));
 }
 
-template <std::size_t B>
-HT_DOT_INLINE void unpack(Q8_0, Block b, std::size_t at, Sink<B>& sink) {
+/// A block, whose products are added to the first or the second 16 sums.
+template <std::size_t Half, std::size_t B>
+HT_DOT_INLINE void unpack_q8_0(Block b, std::size_t at, Sink<B>& sink) {
   const Sixteen scale = set_half<16>(b);
   const std::int8_t* const elements = as_int8(b + 2);
   const Sixteen first = to_floats(widen_signed<16>(elements));
@@ -119,8 +129,17 @@ HT_DOT_INLINE void unpack(Q8_0, Block b, std::size_t at, Sink<B>& sink) {
   for (std::size_t v = 0; v < B; ++v) {
     const float* const x = sink.x[v] + at;
     const Sixteen both = multiply_add(second, load_floats<16>(x + 16), first * load_floats<16>(x));
-    sink.sums[v] = multiply_add(both, scale, sink.sums[v]);
+    for (std::size_t i = 0; i < parts<16>; ++i) {
+      auto& sum = sink.sums[v].part[Half * parts<16> + i];
+      sum = multiply_add_part(both.part[i], scale.part[i], sum);
+    }
   }
+}
+
+template <std::size_t B>
+HT_DOT_INLINE void unpack(Q8_0, Block b, std::size_t at, Sink<B>& sink) {
+  unpack_q8_0<0>(b, at, sink);
+  unpack_q8_0<1>(b + Q8_0::block_bytes, at + Q8_0::block_elements, sink);
 }
 
 #if HWY_TARGET == HWY_AVX3
@@ -149,12 +168,11 @@ HT_DOT_INLINE void unpack(Q4_0, Block b, std::size_t at, Sink<B>& sink) {
   const Ints<16> both = widen_unsigned<16>(b + 2);
 #if HWY_TARGET == HWY_AVX3
   const NibbleValues values = (all_nibbles() - set_floats<16>(8.F)) * scale;
-  sink.add(at, low_values(both, values));
-  sink.add(at + 16, high_values(both, values));
+  sink.add(at, low_values(both, values), high_values(both, values));
 #else
   const Ints<16> zero = set_ints<16>(8);
-  sink.add(at, to_floats((both & set_ints<16>(15)) - zero) * scale);
-  sink.add(at + 16, to_floats(shift_right<4>(both) - zero) * scale);
+  sink.add(at, to_floats((both & set_ints<16>(15)) - zero) * scale,
+           to_floats(shift_right<4>(both) - zero) * scale);
 #endif
 }
 
@@ -166,8 +184,7 @@ HT_DOT_INLINE void unpack(MXFP4, Block b, std::size_t at, Sink<B>& sink) {
 #if HWY_TARGET == HWY_AVX3
   const NibbleValues values = to_floats(widen_signed<16>(iq::fp4_values.data())) * scale;
   const Ints<16> codes = widen_unsigned<16>(b + 1);
-  sink.add(at, low_values(codes, values));
-  sink.add(at + 16, high_values(codes, values));
+  sink.add(at, low_values(codes, values), high_values(codes, values));
 #else
   alignas(32) std::int8_t elements[32];
 #if HWY_TARGET == HWY_SCALAR
@@ -185,8 +202,8 @@ HT_DOT_INLINE void unpack(MXFP4, Block b, std::size_t at, Sink<B>& sink) {
   hn::StoreU(hn::TableLookupBytes(values, low), integers, elements);
   hn::StoreU(hn::TableLookupBytes(values, high), integers, elements + 16);
 #endif
-  sink.add(at, to_floats(widen_signed<16>(elements)) * scale);
-  sink.add(at + 16, to_floats(widen_signed<16>(elements + 16)) * scale);
+  sink.add(at, to_floats(widen_signed<16>(elements)) * scale,
+           to_floats(widen_signed<16>(elements + 16)) * scale);
 #endif
 }
 
@@ -224,11 +241,9 @@ template <class T>
 HT_DOT_INLINE void prepare(T /*type*/, Block /*b*/, Nothing& /*into*/) {}
 HT_DOT_INLINE void prepare(Q4_K, Block b, GroupScales& into) {
   k_scales(b, into.numbers);
-#if HWY_TARGET != HWY_AVX3
   // High nibbles are masked, not shifted, because more execution units can do that. Both factors are exact.
   alignas(32) constexpr float factors[8] = {1.F, 0x1p-4F, 1.F, 0x1p-4F, 1.F, 0x1p-4F, 1.F, 0x1p-4F};
   store_floats(load_floats<8>(into.numbers) * load_floats<8>(factors), into.numbers);
-#endif
 }
 HT_DOT_INLINE void prepare(Q5_K, Block b, GroupScales& into) { k_scales(b, into.numbers); }
 HT_DOT_INLINE void prepare(Q6_K, Block b, SixteenScales& into) {
@@ -271,21 +286,16 @@ HT_DOT_INLINE void unpack_part(Q4_K, Block b, const GroupScales& groups, std::si
   const GroupScale high = groups[2 * part + 1];
   const std::size_t from = at + 64 * part;
 #if HWY_TARGET == HWY_AVX3
-  const NibbleValues low_table = low(all_nibbles());
-  const NibbleValues high_table = high(all_nibbles());
-  sink.add(from, low_values(first, low_table));
-  sink.add(from + 16, low_values(second, low_table));
-  sink.add(from + 32, high_values(first, high_table));
-  sink.add(from + 48, high_values(second, high_table));
+  // Half of the elements are looked up and half are computed, because lookups and widening share a port.
+  const NibbleValues table = low(all_nibbles());
+  sink.add(from, low_values(first, table), low_values(second, table));
 #else
   const Ints<16> mask = set_ints<16>(15);
-  sink.add(from, low(to_floats(first & mask)));
-  sink.add(from + 16, low(to_floats(second & mask)));
+  sink.add(from, low(to_floats(first & mask)), low(to_floats(second & mask)));
+#endif
   // The masked nibble is 16 times the element; its scale is divided by 16.
   const Ints<16> high_mask = set_ints<16>(0xF0);
-  sink.add(from + 32, high(to_floats(first & high_mask)));
-  sink.add(from + 48, high(to_floats(second & high_mask)));
-#endif
+  sink.add(from + 32, high(to_floats(first & high_mask)), high(to_floats(second & high_mask)));
 }
 
 template <std::size_t B>
@@ -295,8 +305,8 @@ HT_DOT_INLINE void unpack_part(Q5_K, Block b, const GroupScales& groups, std::si
   q5_k_elements(b, elements);
   for (std::size_t i = 0; i < 8; ++i) {
     const GroupScale group = groups[i];
-    sink.add(at + 32 * i, group(to_floats(widen_signed<16>(elements + 32 * i))));
-    sink.add(at + 32 * i + 16, group(to_floats(widen_signed<16>(elements + 32 * i + 16))));
+    sink.add(at + 32 * i, group(to_floats(widen_signed<16>(elements + 32 * i))),
+             group(to_floats(widen_signed<16>(elements + 32 * i + 16))));
   }
 }
 
@@ -306,16 +316,20 @@ HT_DOT_INLINE void unpack_part(Q6_K, Block b, const SixteenScales& scales, std::
   alignas(64) std::int8_t elements[256];
   q6_k_elements(b, b + 128, elements);
   q6_k_elements(b + 64, b + 160, elements + 128);
-  for (std::size_t i = 0; i < 16; ++i) {
-    const Sixteen scale = set_floats<16>(scales.scales[i]);
-    sink.add(at + 16 * i, to_floats(widen_signed<16>(elements + 16 * i)) * scale);
+  for (std::size_t i = 0; i < 16; i += 2) {
+    const Sixteen first = set_floats<16>(scales.scales[i]);
+    const Sixteen second = set_floats<16>(scales.scales[i + 1]);
+    sink.add(at + 16 * i, to_floats(widen_signed<16>(elements + 16 * i)) * first,
+             to_floats(widen_signed<16>(elements + 16 * i + 16)) * second);
   }
 }
 
 /// Elements and bytes of one call of `unpack`.
 template <class T>
 constexpr std::size_t step_elements() {
-  if constexpr (IsEncoding<T>) {
+  if constexpr (std::is_same_v<T, Q8_0>) {
+    return 2 * T::block_elements;
+  } else if constexpr (IsEncoding<T>) {
     return T::block_elements;
   } else {
     return dense_step;
@@ -324,7 +338,7 @@ constexpr std::size_t step_elements() {
 template <class T>
 constexpr std::size_t step_bytes() {
   if constexpr (IsEncoding<T>) {
-    return T::block_bytes;
+    return step_elements<T>() / T::block_elements * T::block_bytes;
   } else {
     return dense_step * T::bits / 8;
   }
@@ -339,13 +353,13 @@ struct Sinks {
 #pragma GCC unroll 4
       for (auto& sink : row) {
         sink.x[b] = vectors[b];
-        sink.sums[b] = set_floats<16>(0.F);
+        sink.sums[b] = set_floats<32>(0.F);
       }
     }
   }
 
   /// Adds all elements of `columns`, the first of which is element `from` of the vectors. Every call but the
-  /// last ends at a multiple of 16.
+  /// last ends at a multiple of 32.
   template <class T>
   HT_DOT_INLINE void add(T type, const Block* rows, std::size_t from, std::size_t columns) {
     constexpr std::size_t step = step_elements<T>();
@@ -354,6 +368,7 @@ struct Sinks {
     std::size_t offset = 0;
     const RowPrefetch<R> ahead(rows, columns / step * bytes);
     if constexpr (std::is_same_v<Prepared<T>, Nothing>) {
+#pragma GCC unroll 2
       for (; at + step <= columns; at += step) {
         ahead.template step<bytes>(rows, offset);
 #pragma GCC unroll 4
@@ -381,29 +396,26 @@ struct Sinks {
         }
       }
     }
-    if constexpr (!IsEncoding<T>) {
-      if (at < columns) add_rest(type, rows, offset, columns - at);
+    if constexpr (std::is_same_v<T, Q8_0>) {
+      for (std::size_t r = 0; r < R && at < columns; ++r) unpack_q8_0<0>(rows[r] + offset, from + at, row[r]);
+    } else if constexpr (!IsEncoding<T>) {
+      for (std::size_t r = 0; r < R && at < columns; ++r)
+        row[r] = add_rest(type, rows[r] + offset, columns - at, row[r], rest_of_vectors);
     }
   }
 
-  /// Adds the last elements, fewer than 32. The zeros after them do not change any sum.
+  /// Adds the last elements, fewer than 32. The zeros after them do not change any sum. Sums are passed by
+  /// value, so that they stay in registers until then.
   template <class T>
-  HWY_NOINLINE void add_rest(T type, const Block* rows, std::size_t offset, std::size_t count) {
-    for (std::size_t r = 0; r < R; ++r) {
-      std::uint8_t elements[step_bytes<T>()] = {};
-      std::memcpy(elements, rows[r] + offset, count * T::bits / 8);
-      Sink<B> rest = row[r];
-      for (std::size_t b = 0; b < B; ++b) rest.x[b] = rest_of_vectors + b * dense_step;
-      unpack(type, elements, 0, rest);
-      for (std::size_t b = 0; b < B; ++b) row[r].sums[b] = rest.sums[b];
-    }
-  }
-
-  /// Stores the sums row by row.
-  HT_DOT_INLINE void store(float* into) const {
-    for (std::size_t r = 0; r < R; ++r) {
-      for (std::size_t b = 0; b < B; ++b) into[r * B + b] = sum_of_lanes(row[r].sums[b]);
-    }
+  static HWY_NOINLINE Sink<B> add_rest(T type, Block stored, std::size_t count, Sink<B> sink,
+                                       const float* rest_of_vectors) {
+    std::uint8_t elements[step_bytes<T>()] = {};
+    std::memcpy(elements, stored, count * T::bits / 8);
+    Sink<B> rest = sink;
+    for (std::size_t b = 0; b < B; ++b) rest.x[b] = rest_of_vectors + b * dense_step;
+    unpack(type, elements, 0, rest);
+    for (std::size_t b = 0; b < B; ++b) sink.sums[b] = rest.sums[b];
+    return sink;
   }
 
   /// The last elements of each vector, padded with zeros to 32.
@@ -411,50 +423,79 @@ struct Sinks {
   Sink<B> row[R];
 };
 
-using Dot = void (*)(const ElementType& type, const Block* rows, const float* const* x, const float* rest,
-                     std::size_t columns, float* into);
+/// Up to 4 vectors and their results: row r with vector b is into[b * into_stride + r].
+struct Tile {
+  /// Fewer than 4 vectors: the last one is repeated.
+  const float* x[max_batch];
+  /// The last elements of each vector, padded with zeros to 32.
+  alignas(64) float rest[max_batch * dense_step];
+  std::int64_t batch;
+  float* into;
+  std::int64_t into_stride;
+};
 
-/// R rows with B vectors.
+/// Multiplies all rows, R at a time, with B vectors. `add_rows` adds R rows to their sums.
+template <std::size_t R, std::size_t B, class AddRows>
+HT_DOT_INLINE void dot_groups(const Rows& rows, const Tile& tile, AddRows add_rows) {
+  for (std::int64_t row = 0; row < rows.count; row += std::int64_t{R}) {
+    // Fewer than R rows: repeat the last one.
+    std::int64_t numbers[R];
+    Block stored[R];
+    for (std::size_t r = 0; r < R; ++r) {
+      numbers[r] = std::min(row + static_cast<std::int64_t>(r), rows.count - 1);
+      stored[r] = reinterpret_cast<Block>(rows.first + numbers[r] * rows.row_bytes);
+    }
+    Sinks<R, B> sinks(tile.x, tile.rest);
+    add_rows(stored, sinks);
+    for (std::size_t r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+      for (std::size_t b = 0; b < B; ++b) {
+        const auto vector = static_cast<std::int64_t>(b);
+        if (vector < tile.batch)
+          tile.into[vector * tile.into_stride + numbers[r]] = sum_of_lanes(sinks.row[r].sums[b]);
+      }
+    }
+  }
+}
+
 template <class T, std::size_t R, std::size_t B>
-void dot(const ElementType& /*type*/, const Block* rows, const float* const* x, const float* rest,
-         std::size_t columns, float* into) {
-  Sinks<R, B> sinks(x, rest);
-  sinks.add(T{}, rows, 0, columns);
-  sinks.store(into);
+void dot(const Rows& rows, const Tile& tile) {
+  const auto columns = static_cast<std::size_t>(rows.columns);
+  dot_groups<R, B>(rows, tile, [&](const Block* stored, Sinks<R, B>& sinks) HWY_ATTR {
+    sinks.add(T{}, stored, 0, columns);
+  });
 }
 
 /// The same for types without an `unpack`: elements are first decoded to strips.
 template <std::size_t R, std::size_t B>
-void dot_decoded(const ElementType& type, const Block* rows, const float* const* x, const float* rest,
-                 std::size_t columns, float* into) {
-  constexpr std::size_t strip = 512;
+void dot_decoded(const Rows& rows, const Tile& tile) {
+  constexpr std::int64_t strip = 512;
   alignas(64) float floats[R][strip];
   Block strips[R];
   for (std::size_t r = 0; r < R; ++r) strips[r] = reinterpret_cast<Block>(floats[r]);
-  Sinks<R, B> sinks(x, rest);
-  for (std::size_t at = 0; at < columns; at += strip) {
-    const std::size_t count = std::min(strip, columns - at);
-    const auto offset = values::stored_bytes(type, static_cast<std::int64_t>(at));
-    for (std::size_t r = 0; r < R; ++r) {
-      values::read_f32(type, reinterpret_cast<const std::byte*>(rows[r]) + offset, floats[r],
-                       static_cast<std::int64_t>(count));
+  dot_groups<R, B>(rows, tile, [&](const Block* stored, Sinks<R, B>& sinks) HWY_ATTR {
+    for (std::int64_t at = 0; at < rows.columns; at += strip) {
+      const std::int64_t count = std::min(strip, rows.columns - at);
+      const auto offset = values::stored_bytes(rows.type, at);
+      for (std::size_t r = 0; r < R; ++r)
+        values::read_f32(rows.type, reinterpret_cast<const std::byte*>(stored[r]) + offset, floats[r], count);
+      sinks.add(F32{}, strips, static_cast<std::size_t>(at), static_cast<std::size_t>(count));
     }
-    sinks.add(F32{}, strips, at, count);
-  }
-  sinks.store(into);
+  });
 }
 
-/// The kernels of a type: two rows with one vector, one row with two vectors, and one row with four.
-struct Dots {
-  Dot rows_2;
-  Dot batch_2;
-  Dot batch_4;
-};
+/// The kernels of a type for 1, 2 and 4 vectors.
+using Dots = void (*const[3])(const Rows& rows, const Tile& tile);
 
-constexpr Dots dots_decoded = {&dot_decoded<2, 1>, &dot_decoded<1, 2>, &dot_decoded<1, 4>};
+/// One row at a time is read fastest, because it is one stream for the prefetchers. Two rows at a time keep
+/// the processor busy where one row has too few independent sums.
+template <class T>
+constexpr std::size_t rows_at_once = IsEncoding<T> && !std::is_same_v<T, Q8_0> ? 2 : 1;
 
 template <class T>
-constexpr Dots dots_of = {&dot<T, 2, 1>, &dot<T, 1, 2>, &dot<T, 1, 4>};
+constexpr Dots dots_of = {&dot<T, rows_at_once<T>, 1>, &dot<T, 1, 2>, &dot<T, 1, 4>};
+
+constexpr Dots dots_decoded = {&dot_decoded<2, 1>, &dot_decoded<1, 2>, &dot_decoded<1, 4>};
 
 #if HWY_TARGET == HWY_SCALAR
 // Without SIMD registers, kernels are as slow as decoders. Q8_0 uses a different order of operations.
@@ -475,38 +516,6 @@ const Dots& find_dots(const ElementType& type) {
 }
 #endif
 
-Block row_at(const Rows& rows, std::int64_t row) {
-  return reinterpret_cast<Block>(rows.first + row * rows.row_bytes);
-}
-
-/// The rows `first` to `end` with up to 4 vectors.
-void dot_panel(const Dots& dots, const Rows& rows, std::int64_t first, std::int64_t end,
-               const float* const* x, std::size_t batch, float* into, std::int64_t into_stride) {
-  const auto columns = static_cast<std::size_t>(rows.columns);
-  alignas(64) float rest[max_batch * dense_step] = {};
-  const std::size_t whole = columns / dense_step * dense_step;
-  for (std::size_t b = 0; b < max_batch && whole < columns; ++b)
-    std::memcpy(rest + b * dense_step, x[b] + whole, (columns - whole) * sizeof(float));
-  float results[max_batch];
-  if (batch == 1) {
-    for (std::int64_t r = first; r < end; r += 2) {
-      // The last of an odd number of rows is its own neighbour.
-      const std::int64_t next = std::min(r + 1, end - 1);
-      const Block pair[2] = {row_at(rows, r), row_at(rows, next)};
-      dots.rows_2(rows.type, pair, x, rest, columns, results);
-      into[r] = results[0];
-      into[next] = results[1];
-    }
-    return;
-  }
-  const Dot dot_batch = batch == 2 ? dots.batch_2 : dots.batch_4;
-  for (std::int64_t r = first; r < end; ++r) {
-    const Block row = row_at(rows, r);
-    dot_batch(rows.type, &row, x, rest, columns, results);
-    for (std::size_t b = 0; b < batch; ++b) into[static_cast<std::int64_t>(b) * into_stride + r] = results[b];
-  }
-}
-
 void dot_all(const Rows& rows, const float* x, std::int64_t x_stride, std::int64_t batch, float* into,
              std::int64_t into_stride) noexcept {
   // Rows of a panel stay in the second-level cache while all vectors are multiplied.
@@ -517,16 +526,23 @@ void dot_all(const Rows& rows, const float* x, std::int64_t x_stride, std::int64
           ? rows.count
           : std::max<std::int64_t>(panel_bytes / std::max<std::int64_t>(bytes_of_row, 1), 2);
   const Dots& dots = find_dots(rows.type);
+  const std::int64_t whole = rows.columns / std::int64_t{dense_step} * std::int64_t{dense_step};
+  const auto rest_bytes = static_cast<std::size_t>(rows.columns - whole) * sizeof(float);
+  Tile tile = {};
+  tile.into_stride = into_stride;
   for (std::int64_t first = 0; first < rows.count; first += panel) {
-    const std::int64_t end = std::min(first + panel, rows.count);
+    Rows some = rows;
+    some.first = rows.first + first * rows.row_bytes;
+    some.count = std::min(panel, rows.count - first);
     for (std::int64_t b = 0; b < batch; b += max_batch) {
-      const std::int64_t tile = std::min<std::int64_t>(batch - b, max_batch);
-      const float* vectors[max_batch];
-      // A tile of 3 vectors repeats the last one.
-      for (std::int64_t i = 0; i < static_cast<std::int64_t>(max_batch); ++i)
-        vectors[i] = x + (b + std::min(i, tile - 1)) * x_stride;
-      dot_panel(dots, rows, first, end, vectors, static_cast<std::size_t>(tile), into + b * into_stride,
-                into_stride);
+      tile.batch = std::min<std::int64_t>(batch - b, max_batch);
+      tile.into = into + b * into_stride + first;
+      for (std::int64_t i = 0; i < std::int64_t{max_batch}; ++i) {
+        tile.x[i] = x + (b + std::min(i, tile.batch - 1)) * x_stride;
+        if (rest_bytes > 0)
+          std::memcpy(tile.rest + i * std::int64_t{dense_step}, tile.x[i] + whole, rest_bytes);
+      }
+      dots[tile.batch == 1 ? 0 : tile.batch == 2 ? 1 : 2](some, tile);
     }
   }
 }

@@ -3,14 +3,15 @@
 // A row is widened in registers and multiplied directly: its bytes are read once for up to 4 vectors.
 //
 // The order of all operations is fixed. Element j of a row, as returned by `read_f32`, is multiplied by x[j]
-// and added to sum j % 16 by one fused operation, which rounds once on every target. Then sums i and i + 8
-// are added, i and i + 4, i and i + 2, and the last two. So every target gives the same bits, for any number
-// of vectors, rows and threads. With k columns and eps = 2^-24, the error is at most (k / 16 + 5) · eps ·
-// Σ|row[j] · x[j]| up to terms of eps², plus k · 2^-149 if products are subnormal.
+// and added to sum j % 32 by one fused operation, which rounds once on every target. Then sums i and i + 16
+// are added, i and i + 8, i and i + 4, i and i + 2, and the last two. So every target gives the same bits,
+// for any number of vectors, rows and threads. With k columns and eps = 2^-24, the error is at most (k / 32 +
+// 6) · eps · Σ|row[j] · x[j]| up to terms of eps², plus k · 2^-149 if products are subnormal.
 //
 // Q8_0 multiplies its integers q first. fma(q[i + 16], x[i + 16], q[i] · x[i]) of a block is rounded twice,
-// then multiplied by the scale and added to sum i by one fused operation. The bound is the same. A result
-// may be infinite or NaN if 128 · (|x[i]| + |x[i + 16]|) exceeds the largest F32, independent of the scale.
+// then multiplied by the scale and added by one fused operation: to sum i for even blocks of a row, to sum
+// i + 16 for odd ones. The bound is the same. A result may be infinite or NaN if 128 · (|x[i]| + |x[i + 16]|)
+// exceeds the largest F32, independent of the scale.
 //
 // Vectors of int8 are faster, but add a rounding error; see `Int8Vectors`.
 #pragma once

@@ -263,61 +263,64 @@ HT_DOT_INLINE void unpack(Q4_0, Block block, std::size_t at, const IntVectors<B>
 /// before the first block is multiplied, so multiplications do not wait for them.
 template <std::size_t B>
 struct Prepared {
-  /// In the layout that `dot_scaled` or `dot_two_scales` reads.
-  alignas(32) std::int16_t scales[16];
-  /// Factors of the integer sums.
-  float factors[B];
-  /// Q6_K: the scales in stored order.
-  alignas(32) std::int16_t in_order[16];
+  /// The first 16 are in the layout that `dot_scaled` or `dot_two_scales` reads. The last 16 are the offsets
+  /// of Q4_K and Q5_K, each repeated twice, or the scales of Q6_K in stored order.
+  alignas(64) std::int16_t scales[32];
+  /// Factors of the integer sums of products, and of offsets.
+  float factors[B][2];
 };
 
 /// The 8 scales and 8 offsets of a block of Q4_K or Q5_K, each repeated twice.
-HT_DOT_INLINE void repeat_k_scales(Block block, std::int16_t* scales, std::int16_t* offsets) {
-  alignas(16) std::uint8_t bytes[16];
-  k_scale_bytes(block, bytes);
-#if HT_DOT_AVX2
-  const __m128i all = _mm_load_si128(reinterpret_cast<const __m128i*>(bytes));
+HT_DOT_INLINE void repeat_k_scales(Block block, std::int16_t* into) {
+#if HWY_TARGET == HWY_AVX3
+  const __m512i words = _mm512_cvtepu8_epi32(k_scale_bytes(block));
+  const __m512i twice = _mm512_or_si512(words, _mm512_slli_epi32(words, 16));
+  _mm512_store_si512(into, twice);
+#elif HT_DOT_AVX2
+  const __m128i all = k_scale_bytes(block);
   const __m256i twice_scales = _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(all, all));
   const __m256i twice_offsets = _mm256_cvtepu8_epi16(_mm_unpackhi_epi8(all, all));
-  _mm256_store_si256(reinterpret_cast<__m256i*>(scales), twice_scales);
-  _mm256_store_si256(reinterpret_cast<__m256i*>(offsets), twice_offsets);
+  _mm256_store_si256(reinterpret_cast<__m256i*>(into), twice_scales);
+  _mm256_store_si256(reinterpret_cast<__m256i*>(into + 16), twice_offsets);
 #else
-  for (std::size_t i = 0; i < 16; ++i) {
-    scales[i] = bytes[i / 2];
-    offsets[i] = bytes[8 + i / 2];
-  }
+  std::uint8_t bytes[16];
+  store_k_scale_bytes(block, bytes);
+  for (std::size_t i = 0; i < 32; ++i) into[i] = bytes[i / 2];
 #endif
 }
 
-/// Also adds the contribution of the offsets.
 template <std::size_t B>
-HT_DOT_INLINE void prepare_k(Block block, std::size_t at, const IntVectors<B>& vectors, IntSink<B>& sink,
-                             Prepared<B>& into) {
-  alignas(32) std::int16_t offsets[16];
-  repeat_k_scales(block, into.scales, offsets);
-  const float d = half_at(block);
-  const float offset = half_at(block + 2);
+HT_DOT_INLINE void prepare_k(Block block, std::size_t at, const IntVectors<B>& vectors, Prepared<B>& into) {
+  repeat_k_scales(block, into.scales);
+#if HT_DOT_AVX2
+  const __m128 both = _mm_cvtph_ps(_mm_cvtsi32_si128(number_at<std::int32_t>(block)));
 #pragma GCC unroll 4
   for (std::size_t b = 0; b < B; ++b) {
-    into.factors[b] = d * vectors.scales[b][at / 256];
-    const Ints<8> sums = dot_shorts(offsets, vectors.sums[b] + at / 16);
-    sink.offsets[b] =
-        multiply_add(to_floats(sums), set_floats<8>(offset * vectors.scales[b][at / 256]), sink.offsets[b]);
+    const __m128 factors = _mm_mul_ps(both, _mm_set1_ps(vectors.scales[b][at / 256]));
+    _mm_storel_pi(reinterpret_cast<__m64*>(into.factors[b]), factors);
   }
+#else
+  const float d = half_at(block);
+  const float dmin = half_at(block + 2);
+  for (std::size_t b = 0; b < B; ++b) {
+    into.factors[b][0] = d * vectors.scales[b][at / 256];
+    into.factors[b][1] = dmin * vectors.scales[b][at / 256];
+  }
+#endif
 }
 template <std::size_t B>
-HT_DOT_INLINE void prepare(Q4_K, Block block, std::size_t at, const IntVectors<B>& vectors, IntSink<B>& sink,
+HT_DOT_INLINE void prepare(Q4_K, Block block, std::size_t at, const IntVectors<B>& vectors,
                            Prepared<B>& into) {
-  prepare_k(block, at, vectors, sink, into);
+  prepare_k(block, at, vectors, into);
 }
 template <std::size_t B>
-HT_DOT_INLINE void prepare(Q5_K, Block block, std::size_t at, const IntVectors<B>& vectors, IntSink<B>& sink,
+HT_DOT_INLINE void prepare(Q5_K, Block block, std::size_t at, const IntVectors<B>& vectors,
                            Prepared<B>& into) {
-  prepare_k(block, at, vectors, sink, into);
+  prepare_k(block, at, vectors, into);
 }
 template <std::size_t B>
 HT_DOT_INLINE void prepare(Q6_K, Block block, std::size_t at, const IntVectors<B>& vectors,
-                           IntSink<B>& /*sink*/, Prepared<B>& into) {
+                           Prepared<B>& into) {
   const std::int8_t* const scales = as_int8(block + 192);
 #if HT_DOT_AVX2
   const hn::Full128<std::int8_t> tag;
@@ -325,23 +328,35 @@ HT_DOT_INLINE void prepare(Q6_K, Block block, std::size_t at, const IntVectors<B
   alignas(16) static constexpr std::int8_t even_first[16] = {0, 2, 4, 6, 8, 10, 12, 14,
                                                              1, 3, 5, 7, 9, 11, 13, 15};
   const auto bytes = hn::LoadU(tag, scales);
-  hn::StoreU(hn::PromoteTo(shorts, bytes), shorts, into.in_order);
+  hn::StoreU(hn::PromoteTo(shorts, bytes), shorts, into.scales + 16);
   hn::StoreU(hn::PromoteTo(shorts, hn::TableLookupBytes(bytes, hn::Load(tag, even_first))), shorts,
              into.scales);
 #else
-  std::copy_n(scales, 16, into.in_order);
-  for (std::size_t i = 0; i < 16; ++i) into.scales[i / 2 + 8 * (i % 2)] = into.in_order[i];
+  std::copy_n(scales, 16, into.scales + 16);
+  for (std::size_t i = 0; i < 16; ++i) into.scales[i / 2 + 8 * (i % 2)] = into.scales[16 + i];
 #endif
   const float d = half_at(block + 208);
 #pragma GCC unroll 4
-  for (std::size_t b = 0; b < B; ++b) into.factors[b] = d * vectors.scales[b][at / 256];
+  for (std::size_t b = 0; b < B; ++b) into.factors[b][0] = d * vectors.scales[b][at / 256];
 }
 
 template <std::size_t B>
 HT_DOT_INLINE void add_sums(const Prepared<B>& prepared, const Ints<8>* sums, IntSink<B>& sink) {
 #pragma GCC unroll 4
   for (std::size_t b = 0; b < B; ++b)
-    sink.products[b] = multiply_add(to_floats(sums[b]), set_floats<8>(prepared.factors[b]), sink.products[b]);
+    sink.products[b] =
+        multiply_add(to_floats(sums[b]), set_floats<8>(prepared.factors[b][0]), sink.products[b]);
+}
+
+/// The contribution of the offsets of Q4_K and Q5_K: Σ offset · x.
+template <std::size_t B>
+HT_DOT_INLINE void add_offsets(std::size_t at, const Prepared<B>& prepared, const IntVectors<B>& vectors,
+                               IntSink<B>& sink) {
+#pragma GCC unroll 4
+  for (std::size_t b = 0; b < B; ++b) {
+    const Ints<8> sums = dot_shorts(prepared.scales + 16, vectors.sums[b] + at / 16);
+    sink.offsets[b] = multiply_add(to_floats(sums), set_floats<8>(prepared.factors[b][1]), sink.offsets[b]);
+  }
 }
 
 template <std::size_t B>
@@ -349,6 +364,70 @@ HT_DOT_INLINE void clear(Ints<8>* sums) {
 #pragma GCC unroll 4
   for (std::size_t b = 0; b < B; ++b) sums[b] = set_ints<8>(0);
 }
+
+#if HWY_TARGET == HWY_AVX3
+/// Σ a · b · scale for the groups 2 · `Pair` and 2 · `Pair` + 1 of a block: 64 elements in one register.
+template <std::size_t Pair>
+HT_DOT_INLINE __m512i dot_scaled_64(__m512i a, const std::int8_t* b, __m512i scales) {
+  constexpr int first = static_cast<int>(2 * Pair);
+  const __m512i groups = _mm512_inserti64x4(_mm512_set1_epi32(first), _mm256_set1_epi32(first + 1), 1);
+  const __m512i pairs = _mm512_maddubs_epi16(a, _mm512_loadu_si512(b));
+  return _mm512_madd_epi16(pairs, _mm512_permutexvar_epi32(groups, scales));
+}
+
+/// The sums of a block with one vector. `elements_of(pair)` returns 64 elements.
+template <class Elements>
+HT_DOT_INLINE Ints<8> dot_block_64(const std::int16_t* scale_pairs, const std::int8_t* x,
+                                   Elements elements_of) {
+  const __m512i scales =
+      _mm512_castsi256_si512(_mm256_load_si256(reinterpret_cast<const __m256i*>(scale_pairs)));
+  const __m512i first = _mm512_add_epi32(dot_scaled_64<0>(elements_of(0), x, scales),
+                                         dot_scaled_64<1>(elements_of(1), x + 64, scales));
+  const __m512i second = _mm512_add_epi32(dot_scaled_64<2>(elements_of(2), x + 128, scales),
+                                          dot_scaled_64<3>(elements_of(3), x + 192, scales));
+  const __m512i all = _mm512_add_epi32(first, second);
+  Ints<8> result;
+  result.part[0].raw = _mm256_add_epi32(_mm512_castsi512_si256(all), _mm512_extracti64x4_epi64(all, 1));
+  return result;
+}
+
+/// 64 nibbles: the low nibbles of 32 bytes are one group, the high nibbles are the next one.
+HT_DOT_INLINE __m512i nibbles_64(Block bytes) {
+  const __m512i shifts = _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi16(4), 1);
+  const __m512i both = _mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(bytes)));
+  return _mm512_and_si512(_mm512_srlv_epi16(both, shifts), _mm512_set1_epi8(15));
+}
+
+template <std::size_t B>
+HT_DOT_INLINE void unpack(Q4_K, Block block, std::size_t at, const Prepared<B>& prepared,
+                          const IntVectors<B>& vectors, IntSink<B>& sink) {
+  const auto elements_of = [&](std::size_t pair) HWY_ATTR { return nibbles_64(block + 16 + 32 * pair); };
+  Ints<8> sums[B];
+#pragma GCC unroll 4
+  for (std::size_t b = 0; b < B; ++b) sums[b] = dot_block_64(prepared.scales, vectors.x[b] + at, elements_of);
+  add_sums(prepared, sums, sink);
+  add_offsets(at, prepared, vectors, sink);
+}
+
+template <std::size_t B>
+HT_DOT_INLINE void unpack(Q5_K, Block block, std::size_t at, const Prepared<B>& prepared,
+                          const IntVectors<B>& vectors, IntSink<B>& sink) {
+  const __m512i fifth_bits =
+      _mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + 16)));
+  const auto elements_of = [&](std::size_t pair) HWY_ATTR {
+    const __m256i bit = _mm256_set1_epi8(static_cast<char>(1U << (2 * pair)));
+    const __m512i bits = _mm512_inserti64x4(_mm512_castsi256_si512(bit), _mm256_add_epi8(bit, bit), 1);
+    const __m512i four = nibbles_64(block + 48 + 32 * pair);
+    return _mm512_mask_add_epi8(four, _mm512_test_epi8_mask(fifth_bits, bits), four, _mm512_set1_epi8(16));
+  };
+  Ints<8> sums[B];
+#pragma GCC unroll 4
+  for (std::size_t b = 0; b < B; ++b) sums[b] = dot_block_64(prepared.scales, vectors.x[b] + at, elements_of);
+  add_sums(prepared, sums, sink);
+  add_offsets(at, prepared, vectors, sink);
+}
+
+#else
 
 template <std::size_t B>
 HT_DOT_INLINE void unpack(Q4_K, Block block, std::size_t at, const Prepared<B>& prepared,
@@ -368,6 +447,7 @@ HT_DOT_INLINE void unpack(Q4_K, Block block, std::size_t at, const Prepared<B>& 
     }
   }
   add_sums(prepared, sums, sink);
+  add_offsets(at, prepared, vectors, sink);
 }
 
 template <std::size_t B>
@@ -384,7 +464,10 @@ HT_DOT_INLINE void unpack(Q5_K, Block block, std::size_t at, const Prepared<B>& 
       sums[b] = sums[b] + dot_scaled(group, vectors.x[b] + at + 32 * i, prepared.scales, i);
   }
   add_sums(prepared, sums, sink);
+  add_offsets(at, prepared, vectors, sink);
 }
+
+#endif
 
 /// Shifts 16-bit lanes, because x86 has no byte shift. The caller masks bits from the neighbouring byte.
 template <int Left>
@@ -420,7 +503,7 @@ HT_DOT_INLINE void unpack(Q6_K, Block block, std::size_t at, const Prepared<B>& 
   Ints<8> sums[B];
 #pragma GCC unroll 4
   for (std::size_t b = 0; b < B; ++b)
-    sums[b] = set_ints<8>(0) - shift_left<5>(dot_shorts(prepared.in_order, vectors.sums[b] + at / 16));
+    sums[b] = set_ints<8>(0) - shift_left<5>(dot_shorts(prepared.scales + 16, vectors.sums[b] + at / 16));
 #pragma GCC unroll 2
   for (std::size_t half = 0; half < 2; ++half) {
     const Bytes32 first = load_32(block + 64 * half);
@@ -463,7 +546,7 @@ HT_DOT_INLINE void int_dot(const Block* rows, const IntVectors<B>& vectors, std:
 #pragma GCC unroll 4
         for (std::size_t r = 0; r < R; ++r) {
           const Block block = rows[r] + offset + E::block_bytes * i;
-          prepare(E{}, block, at + E::block_elements * i, vectors, sinks[r], prepared[i][r]);
+          prepare(E{}, block, at + E::block_elements * i, vectors, prepared[i][r]);
         }
       }
       reload(prepared);
@@ -527,7 +610,7 @@ void int_dots(const Rows& rows, const Int8Vectors& x, std::int64_t first, std::i
 
 /// One row of long blocks saturates the processor, and prefetchers work best with one row.
 template <class E>
-constexpr std::size_t rows_at_once = E::block_elements == 256 ? 1 : 2;
+constexpr std::size_t rows_at_once = std::is_same_v<E, Q4_0> ? 2 : 1;
 
 /// For 1, 2 and 4 vectors.
 template <class E>

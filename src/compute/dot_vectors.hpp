@@ -1,4 +1,4 @@
-// Vectors of N floats, 8 or 16, for the kernels of dot products, on every target of Highway.
+// Vectors of N floats, 8, 16 or 32, for the kernels of dot products, on every target of Highway.
 //
 // A target with shorter registers uses several of them for one vector, so lanes and the order of sums are the
 // same on all targets. Highway includes this file once per target.
@@ -118,22 +118,29 @@ HT_DOT_INLINE Floats<N> max_of(Floats<N> a, Floats<N> b) {
   return a;
 }
 
-/// a · b + c with one rounding. Targets without a fused instruction call std::fma, so all targets give the
-/// same bits.
+/// a · b + c with one rounding, for one register. Targets without a fused instruction call std::fma, so all
+/// targets give the same bits.
+template <class Vector>
+HT_DOT_INLINE Vector multiply_add_part(Vector a, Vector b, Vector c) {
+#if HT_DOT_AVX2 || HWY_ARCH_ARM_A64
+  return hn::MulAdd(a, b, c);
+#else
+  const hn::DFromV<Vector> tag;
+  constexpr std::size_t count = hn::MaxLanes(hn::DFromV<Vector>());
+  float factors[count];
+  float others[count];
+  float sums[count];
+  hn::StoreU(a, tag, factors);
+  hn::StoreU(b, tag, others);
+  hn::StoreU(c, tag, sums);
+  for (std::size_t i = 0; i < count; ++i) sums[i] = std::fma(factors[i], others[i], sums[i]);
+  return hn::LoadU(tag, sums);
+#endif
+}
+
 template <std::size_t N>
 HT_DOT_INLINE Floats<N> multiply_add(Floats<N> a, Floats<N> b, Floats<N> c) {
-#if HT_DOT_AVX2 || HWY_ARCH_ARM_A64
-  for (std::size_t i = 0; i < parts<N>; ++i) c.part[i] = hn::MulAdd(a.part[i], b.part[i], c.part[i]);
-#else
-  float factors[N];
-  float others[N];
-  float sums[N];
-  store_floats(a, factors);
-  store_floats(b, others);
-  store_floats(c, sums);
-  for (std::size_t i = 0; i < N; ++i) sums[i] = std::fma(factors[i], others[i], sums[i]);
-  c = load_floats<N>(sums);
-#endif
+  for (std::size_t i = 0; i < parts<N>; ++i) c.part[i] = multiply_add_part(a.part[i], b.part[i], c.part[i]);
   return c;
 }
 
@@ -166,6 +173,14 @@ HT_DOT_INLINE float sum_of_lanes(Floats<16> floats) {
     sums.part[i] = hn::Add(floats.part[i], floats.part[i + parts<8>]);
   return sum_of_lanes(sums);
 #endif
+}
+
+/// Adds lanes i and i + 16 before.
+HT_DOT_INLINE float sum_of_lanes(Floats<32> floats) {
+  Floats<16> sums;
+  for (std::size_t i = 0; i < parts<16>; ++i)
+    sums.part[i] = hn::Add(floats.part[i], floats.part[i + parts<16>]);
+  return sum_of_lanes(sums);
 }
 
 template <std::size_t N>
@@ -339,9 +354,9 @@ HT_DOT_INLINE void reload(T& object) {
 #endif
 }
 
-/// The eight 6-bit scales of Q4_K or Q5_K, followed by the eight offsets.
-HT_DOT_INLINE void k_scale_bytes(Block b, std::uint8_t* bytes) {
 #if HT_DOT_AVX2
+/// The eight 6-bit scales of Q4_K or Q5_K, followed by the eight offsets.
+HT_DOT_INLINE __m128i k_scale_bytes(Block b) {
   // Words 1 and 2 have the first four scales and offsets, with the upper bits of the last four above them.
   // Word 3 has the lower bits of the last four.
   const __m128i stored = _mm_loadu_si128(reinterpret_cast<const __m128i*>(b));
@@ -349,8 +364,14 @@ HT_DOT_INLINE void k_scale_bytes(Block b, std::uint8_t* bytes) {
   const __m128i high = _mm_srli_epi32(_mm_shuffle_epi32(stored, 0b10'10'01'01), 2);
   const __m128i low_mask = _mm_setr_epi32(0x3F3F3F3F, 0x0F0F0F0F, 0x3F3F3F3F, 0x0F0F0F0F);
   const __m128i high_mask = _mm_setr_epi32(0, 0x30303030, 0, 0x30303030);
-  const __m128i both = _mm_or_si128(_mm_and_si128(low, low_mask), _mm_and_si128(high, high_mask));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(bytes), both);
+  return _mm_or_si128(_mm_and_si128(low, low_mask), _mm_and_si128(high, high_mask));
+}
+#endif
+
+/// The same in memory.
+HT_DOT_INLINE void store_k_scale_bytes(Block b, std::uint8_t* bytes) {
+#if HT_DOT_AVX2
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(bytes), k_scale_bytes(b));
 #else
   const auto low_scales = number_at<std::uint32_t>(b + 4);
   const auto low_offsets = number_at<std::uint32_t>(b + 8);
@@ -364,11 +385,19 @@ HT_DOT_INLINE void k_scale_bytes(Block b, std::uint8_t* bytes) {
 
 /// The eight scales times d, followed by the eight offsets times dmin.
 HT_DOT_INLINE void k_scales(Block b, float* into) {
+#if HWY_TARGET == HWY_AVX3
+  // d in the lower eight lanes, dmin in the upper ones.
+  const __m256i lanes_of_d = _mm256_inserti128_si256(_mm256_set1_epi16(0x0100), _mm_set1_epi16(0x0302), 1);
+  const __m256i both = _mm256_set1_epi32(number_at<std::int32_t>(b));
+  const __m512 d = _mm512_cvtph_ps(_mm256_shuffle_epi8(both, lanes_of_d));
+  _mm512_storeu_ps(into, _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(k_scale_bytes(b))), d));
+#else
   std::uint8_t bytes[16];
-  k_scale_bytes(b, bytes);
+  store_k_scale_bytes(b, bytes);
   reload(bytes);
   store_floats(to_floats(widen_unsigned<8>(bytes)) * set_half<8>(b), into);
   store_floats(to_floats(widen_unsigned<8>(bytes + 8)) * set_half<8>(b + 2), into + 8);
+#endif
 }
 
 template <std::size_t Count>

@@ -18,8 +18,11 @@ namespace {
 
 // Minimum bytes per thread: less work does not pay for starting a thread.
 constexpr std::int64_t min_part_bytes = std::int64_t{64} << 10;
-// Bytes that a thread takes from its range at once; small, so that all threads finish at about the same time.
-constexpr std::int64_t step_bytes = std::int64_t{128} << 10;
+// Bytes that a thread takes from its range at once. Small steps let all threads finish at about the same time;
+// large products use larger ones, because each step starts a kernel.
+constexpr std::int64_t min_step_bytes = std::int64_t{128} << 10;
+constexpr std::int64_t max_step_bytes = std::int64_t{1} << 20;
+constexpr std::int64_t steps_per_thread = 64;
 
 // For batches of at least `min_batch`, decoding the weights once and a matrix product are faster than the dot
 // kernels. The kernels for int8 vectors are always faster.
@@ -76,8 +79,10 @@ Result<void> split_rows(std::span<const LinearProduct<T>> products, std::int64_t
     run_range(0, all_rows);
     return {};
   }
-  // Kernels take rows in pairs.
-  const std::int64_t step = std::max<std::int64_t>(step_bytes / max_cost / 2 * 2, 2);
+  const std::int64_t step_cost =
+      std::clamp(total_cost / count / steps_per_thread, min_step_bytes, max_step_bytes);
+  // Some kernels take rows in pairs.
+  const std::int64_t step = std::max<std::int64_t>(step_cost / max_cost / 2 * 2, 2);
   // The row before which about i / count of the total cost is.
   const auto boundary = [&](std::int64_t i) {
     std::int64_t left = total_cost / count * i;
