@@ -168,11 +168,13 @@ static PyObject* validate(PyObject*, PyObject* arguments) {
 
 static PyObject* typed_metadata(PyObject*, PyObject* model);
 
-PyMethodDef model_functions[] = {
-    {"open_path", open_path, METH_VARARGS, nullptr},   {"open_merged", open_merged, METH_VARARGS, nullptr},
-    {"open_bytes", open_bytes, METH_VARARGS, nullptr}, {"open_fd", open_fd, METH_VARARGS, nullptr},
-    {"validate", validate, METH_VARARGS, nullptr},     {"typed_metadata", typed_metadata, METH_O, nullptr},
-    {nullptr, nullptr, 0, nullptr}};
+PyMethodDef model_functions[] = {{"open_path", open_path, METH_VARARGS, nullptr},
+                                 {"open_merged", open_merged, METH_VARARGS, nullptr},
+                                 {"open_bytes", open_bytes, METH_VARARGS, nullptr},
+                                 {"open_fd", open_fd, METH_VARARGS, nullptr},
+                                 {"validate", validate, METH_VARARGS, nullptr},
+                                 {"typed_metadata", typed_metadata, METH_O, nullptr},
+                                 {nullptr, nullptr, 0, nullptr}};
 
 // Iterators over names, tensors, or pairs of both.
 
@@ -378,7 +380,8 @@ static PyMethodDef model_methods[] = {
 static PyGetSetDef model_properties[] = {
     {"closed", get_closed, nullptr, "Whether close() was called.", nullptr},
     {"format", get_format, nullptr, "\"safetensors\", \"gguf\", \"irpa\", \"ht\" or \"npy\".", nullptr},
-    {"files", get_files, nullptr, "The paths of the files that contain tensors; empty for bytes in memory.", nullptr},
+    {"files", get_files, nullptr, "The paths of the files that contain tensors; empty for bytes in memory.",
+     nullptr},
     {"metadata", get_metadata, nullptr, "The metadata of the file as a dict with Python types.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 

@@ -18,8 +18,8 @@ namespace {
 
 // Minimum bytes per thread: less work does not pay for starting a thread.
 constexpr std::int64_t min_part_bytes = std::int64_t{64} << 10;
-// Bytes that a thread takes from its range at once. Small steps let all threads finish at about the same time;
-// large products use larger ones, because each step starts a kernel.
+// Bytes that a thread takes from its range at once. Small steps let all threads finish at about the same
+// time; large products use larger ones, because each step starts a kernel.
 constexpr std::int64_t min_step_bytes = std::int64_t{128} << 10;
 constexpr std::int64_t max_step_bytes = std::int64_t{1} << 20;
 constexpr std::int64_t steps_per_thread = 64;
