@@ -156,16 +156,20 @@ bool run_all(const Options& options) {
   const Folder folder(options.folder);
   const Path path = folder / "weights";
   Cells cells;
-  add_cell<F32>(cells, path, options.bytes, x, false);
-  add_cell<ht::BF16>(cells, path, options.bytes, x, false);
-  add_cell<ht::F16>(cells, path, options.bytes, x, false);
-  add_cell<ht::F8_E4M3>(cells, path, options.bytes, x, false);
-  add_cell<ht::Q8_0>(cells, path, options.bytes, x, true);
-  add_cell<ht::Q4_0>(cells, path, options.bytes, x, true);
-  add_cell<ht::MXFP4>(cells, path, options.bytes, x, false);
-  add_cell<ht::Q4_K>(cells, path, options.bytes, x, true);
-  add_cell<ht::Q5_K>(cells, path, options.bytes, x, true);
-  add_cell<ht::Q6_K>(cells, path, options.bytes, x, true);
+  const auto add = [&]<class T>(T, bool has_int8) {
+    if (options.selects(T::name)) add_cell<T>(cells, path, options.bytes, x, has_int8);
+  };
+  add(F32{}, false);
+  add(ht::BF16{}, false);
+  add(ht::F16{}, false);
+  add(ht::F8_E4M3{}, false);
+  add(ht::Q8_0{}, true);
+  add(ht::Q4_0{}, true);
+  add(ht::MXFP4{}, false);
+  add(ht::Q4_K{}, true);
+  add(ht::Q5_K{}, true);
+  add(ht::Q6_K{}, true);
+  must(!cells.contenders.empty(), "no cell has a name that contains the text of --cells");
   run(cells.contenders, {.repeats = options.repeats, .smoke = options.smoke});
   Report report{.file_bytes = options.bytes,
                 .contenders = std::move(cells.contenders),

@@ -18,16 +18,6 @@ namespace {
 
 using namespace ht::bench;
 
-/// Keeps only the cells that the options name.
-void select(std::vector<Contender>& contenders, const std::vector<std::string>& names) {
-  if (names.empty()) return;
-  std::erase_if(contenders, [&](const Contender& one) {
-    return std::ranges::none_of(names,
-                                [&](const auto& name) { return one.cell->name.find(name) != name.npos; });
-  });
-  must(!contenders.empty(), "no cell has a name that contains the text of --cells");
-}
-
 /// Returns true if all goals were met.
 bool run_all(const Options& options) {
   must_fit(options.bytes);
@@ -46,7 +36,8 @@ bool run_all(const Options& options) {
   what.direct = best_direct_shape(large);
   if (disk) what.far = &far;
   auto cells = make_cells(large, into, what);
-  select(cells.contenders, options.cells);
+  std::erase_if(cells.contenders, [&](const Contender& one) { return !options.selects(one.cell->name); });
+  must(!cells.contenders.empty(), "no cell has a name that contains the text of --cells");
   run(cells.contenders, {.repeats = options.repeats, .smoke = options.smoke});
 
   Report report{.file_bytes = large.file_bytes,

@@ -1,5 +1,6 @@
 #include "bench/load/options.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 
@@ -37,6 +38,11 @@ int parse_repeats(std::string_view text) {
 }
 
 }  // namespace
+
+bool Options::selects(std::string_view cell) const {
+  return cells.empty() ||
+         std::ranges::any_of(cells, [&](const auto& part) { return cell.find(part) != cell.npos; });
+}
 
 Options parse_options(int argc, char** argv, Options options) {
   for (int i = 1; i < argc; ++i) {

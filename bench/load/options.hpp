@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ht::bench {
@@ -18,6 +19,9 @@ struct Options {
   std::filesystem::path folder = std::filesystem::temp_directory_path();
   /// Not written if empty.
   std::filesystem::path json{};
+
+  /// True if `cells` is empty or has a part of this name.
+  [[nodiscard]] bool selects(std::string_view cell) const;
 };
 
 /// `options` has the defaults. Throws if the arguments are invalid.
