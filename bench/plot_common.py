@@ -1,8 +1,7 @@
-"""What pictures and tables of benchmarks have in common: figures as bench/load/report.cpp writes them.
+"""Draws the figures of a benchmark, in the JSON of bench/load/report.cpp, as a picture and as tables.
 
-Bars are medians in GB/s, this library's in colour and others' in grey; the line is what nothing can beat.
-Each cell has a scale of its own, as memory is far faster than a disk. The tables, in Markdown, go to
-standard output.
+Bars are medians in GB/s: this library in colour, other contenders in grey. The dashed line is the limit. Each
+cell has its own scale, because memory is far faster than a disk. The tables are Markdown on standard output.
 """
 
 import dataclasses
@@ -14,7 +13,7 @@ from xml.sax.saxutils import escape
 
 WIDTH, LEFT, BARS = 760, 190, 480
 ROW, BAR, HEAD, GAP = 18, 12, 26, 14
-# A bar this many times as long as the limit would make all others too short to compare.
+# Bars are cut at this multiple of the limit, because a longer bar would make all others too short to compare.
 MAX_LIMITS = 2.5
 STYLE = """
 text { font: 12px sans-serif; fill: #24292f }
@@ -33,15 +32,15 @@ text { font: 12px sans-serif; fill: #24292f }
 
 @dataclasses.dataclass
 class Picture:
-    """What is a task's own in its picture."""
+    """The parts of a picture that depend on the task."""
 
     label: str
     titles: dict
-    # From all figures: what they were measured with.
+    # Takes all figures. Returns the text that states what was measured.
     measured: typing.Callable
-    # From the cells that have a speed: those of each table.
+    # Takes the cells that have a speed. Returns the cells of each table.
     tables: typing.Callable = lambda cells: [cells]
-    # Contenders in the order of a table's rows, for cells that lack some. Absent contenders have no row.
+    # The order of the rows, for cells with different contenders. Contenders without figures have no row.
     contenders: tuple = ()
 
 
@@ -62,7 +61,7 @@ def text(x, y, words, **attributes):
 
 
 def draw_cell(title, rows, top):
-    """The lines of one cell and where it ends. Of several limits, the better one is drawn."""
+    """Returns the SVG elements of one cell and the position of its end. Draws the best of several limits."""
     fastest = max(speed(row, "median_s") for row in rows)
     limit = max((speed(row, "median_s") for row in rows if row["kind"] == "limit"), default=None)
     scale = BARS / (fastest if limit is None else min(fastest, MAX_LIMITS * limit))
@@ -75,7 +74,7 @@ def draw_cell(title, rows, top):
         if row["kind"] != "limit":
             lines.append(f'<rect class="{row["kind"]}" x="{LEFT}" y="{y}" width="{length:.1f}" height="{BAR}"/>')
         cut = "» " if value * scale > BARS + 0.5 else ""
-        # All in one column, where no line crosses them.
+        # The numbers are in one column, which the limit line does not cross.
         lines.append(text(WIDTH - 16, y + 10, f"{cut}{value:.2f}", **{"text-anchor": "end"}))
         y += ROW
     if limit is not None:
@@ -101,7 +100,7 @@ def picture(figures, own):
 
 
 def table(cells, shown, order=()):
-    """Contenders down, cells across."""
+    """A table with one row per contender and one column per cell."""
     every = sorted((row for rows in cells.values() for row in rows), key=lambda row: row["kind"] != "ours")
     names = list(dict.fromkeys(row["contender"] for row in every))
     names.sort(key=lambda name: order.index(name) if name in order else len(order))

@@ -29,7 +29,7 @@ NUMPY_DTYPES = {"F16": np.float16, "BF16": np.int16, "F32": np.float32, "F64": n
 
 
 def as_torch(array, dtype):
-    """The same memory as a tensor of torch."""
+    """A torch tensor that shares the memory of the array."""
     tensor = torch.from_numpy(array)
     return tensor.view(torch.bfloat16) if dtype == "BF16" else tensor
 
@@ -60,7 +60,7 @@ class Contender:
         if self.target.size < needed:
             self.target = np.ones(needed, np.uint8)
         target = self.target[:needed].view(NUMPY_DTYPES[dtype])
-        # A turn that writes nothing must not find the result of the turn before it.
+        # Overwrites the result of the previous turn, so that a turn that writes nothing is detected.
         target.fill(1)
         if module == "numpy":
             seconds, _ = timed(lambda: np.copyto(target, array, casting="unsafe"))

@@ -1,7 +1,7 @@
 # ht_folder(NAME base SOURCES error.cpp TESTS error_test.cpp [ALONE] FUZZERS x_fuzz.cpp DEPS … LINK …)
 #
-# The target ht_NAME for the folder src/NAME. DEPS are the folders it may include, and theirs;
-# tools/check_arrows.py reads the same lines. LINK is what its sources need and no consumer sees.
+# Adds the target ht_NAME for the folder src/NAME. The folder may include the folders in DEPS, and their DEPS;
+# tools/check_arrows.py checks includes against the same lines. LINK lists private libraries of the sources.
 function(ht_folder)
   cmake_parse_arguments(ARG "ALONE" "NAME" "SOURCES;TESTS;FUZZERS;DEPS;LINK" ${ARGN})
   set(deps "")
@@ -15,7 +15,7 @@ function(ht_folder)
     target_link_libraries(ht_${ARG_NAME} PUBLIC tl::expected ${deps} PRIVATE ht_flags ht_fmt ${ARG_LINK})
     set_target_properties(ht_${ARG_NAME} PROPERTIES POSITION_INDEPENDENT_CODE ON)
     ht_unity(ht_${ARG_NAME} 8)
-    # libFuzzer sees which code of the library its input reaches. No fuzzer reaches these folders.
+    # Coverage reports to libFuzzer which code an input reaches. No fuzzer reaches the excluded folders.
     if(HT_FUZZ AND NOT ARG_NAME MATCHES "^(device|compute|convert|load|c)$")
       target_compile_options(ht_${ARG_NAME} PRIVATE -fsanitize=fuzzer-no-link)
     endif()
@@ -47,14 +47,15 @@ function(ht_folder)
   endif()
 endfunction()
 
-# Compiles up to COUNT sources of a target as one, which reads their headers and instantiates their templates once. Sources
-# with options of their own are compiled alone. Names in anonymous namespaces are unique in a folder, therefore.
+# Compiles up to COUNT sources of a target as one translation unit, which reads headers and instantiates
+# templates only once. Sources with options of their own are compiled alone. Names in anonymous namespaces
+# must therefore be unique in a folder.
 function(ht_unity target count)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${HT_UNITY} UNITY_BUILD_BATCH_SIZE ${count})
 endfunction()
 
-# One program of GoogleTests, each of them a test of its own for ctest. ALONE: sources instantiate so many templates that each
-# is a translation unit.
+# Adds one program of GoogleTests. Each test in it is a test for ctest. ALONE compiles every source as its own
+# translation unit, for sources that instantiate many templates.
 function(ht_test)
   cmake_parse_arguments(ARG "ALONE" "NAME" "SOURCES;LINK" ${ARGN})
   add_executable(${ARG_NAME} ${ARG_SOURCES})
@@ -64,8 +65,9 @@ function(ht_test)
   if(NOT ARG_ALONE)
     ht_unity(${ARG_NAME} 6)
   endif()
-  # A huge allocation has to come back as null, as without the sanitizer, and not end the test; properties
-  # are tried with the same values every time. Files of other projects lie beside this one, where they do.
+  # A huge allocation must return null, as without the sanitizer, instead of ending the test. Property tests
+  # use a fixed seed. Tests run in the project's folder, because files of other projects may be in a folder
+  # beside it.
   if(HT_SANITIZE MATCHES "thread")
     set(sanitizer TSAN_OPTIONS)
   else()

@@ -37,7 +37,7 @@ endif()
 configure_file(cmake/htensor.pc.in htensor.pc @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/htensor.pc" DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 if(HT_C)
-  # A sanitized library needs the run time of the sanitizer in the program.
+  # A program that links a sanitized library needs the runtime of the sanitizer.
   if(HT_SANITIZE)
     set(HT_PC_C_EXTRA "-fsanitize=${HT_SANITIZE}")
   endif()

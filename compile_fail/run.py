@@ -25,7 +25,7 @@ import sys
 FLAGS = ["-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror",
          "-fdiagnostics-color=never"]
 MARK = re.compile(r"//\s*expect(?P<inside>-inside)?:\s*(?P<regex>.*\S)")
-# Compilers print the source below a message, and with it the very comments that say what is expected.
+# Compilers print the source line below a message, including the comments that state the expectations.
 ECHO = re.compile(r"^ *\d* \|.*\n?", re.MULTILINE)
 ERROR = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error:", re.MULTILINE)
 
@@ -42,7 +42,7 @@ def marks(source):
     for number, text in enumerate(source.splitlines(), start=1):
         mark = MARK.search(text)
         if not mark:
-            # Formatters break long comments, and half of an alternative matches nearly everything.
+            # A formatter may wrap a long expectation, and half of an alternative matches nearly everything.
             if last == number - 1 and last > 0 and text.strip().startswith("//"):
                 raise Refused(f"line {number}: this comment is no expectation; a wrapped one would say less "
                               "than was meant")

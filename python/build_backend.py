@@ -22,7 +22,7 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python" / "htensor"
-# Libraries that every Linux with Python has; others are copied into the wheel.
+# Libraries that every Linux with Python has. Other libraries are copied into the wheel.
 SYSTEM = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2",
           "ld-linux-aarch64.so.1", "libgcc_s.so.1", "libstdc++.so.6", "linux-vdso.so.1"}  # fmt: skip
 
@@ -37,7 +37,7 @@ def platform_tag():
 
 
 def run(*command):
-    """Runs a program; its output goes to stderr, as stdout belongs to pip."""
+    """Runs a program. Its output goes to stderr, because pip uses stdout."""
     done = subprocess.run([str(word) for word in command], stdout=sys.stderr, check=False)
     if done.returncode:
         raise SystemExit(f"htensor: '{command[0]}' failed; install the packages with ./dev python, or see above")
@@ -83,7 +83,7 @@ def info_folder():
 
 
 class Wheel:
-    """A zip file with a record of its contents; equal inputs give equal bytes."""
+    """A zip file that ends with a record of its contents. Equal inputs give equal bytes."""
 
     def __init__(self, path):
         self.zip = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED)

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Refuses an #include that no arrow between folders allows.
+"""Refuses an #include that the dependencies between folders do not allow.
 
-The arrows are the DEPS of ht_folder(...) in src/*/CMakeLists.txt, transitively. Also held here: public
-headers need nothing but the standard library and tl/expected.hpp; the program and the C API see nothing
-but public headers; only src/io/port/*.cpp includes what declares system calls.
+An arrow leads from a folder to each folder in the DEPS of its ht_folder(...) in src/*/CMakeLists.txt; arrows
+are transitive. Three more rules: public headers include only public headers, the standard library and
+tl/expected.hpp; the program and the C API include only public headers of other folders; only
+src/io/port/*.cpp includes headers that declare system calls.
 
 Usage: check_arrows.py ROOT
 """
@@ -15,22 +16,22 @@ import sys
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 FOLDER = re.compile(r"ht_folder\(\s*NAME\s+(\w+)(.*?)\)", re.DOTALL)
 KEYWORDS = {"SOURCES", "TESTS", "FUZZERS", "DEPS", "LINK"}
-# Declares calls into the system; unistd.h's isatty and signals of the program are its own, and sys/auxv.h tells what the
-# processor has.
+# Headers that declare system calls. The program may include them for isatty and signals; sys/auxv.h only
+# reports features of the processor.
 SYSTEM = re.compile(r"^(sys/(?!auxv\.h)|linux/|unistd\.h|fcntl\.h|liburing\.h|poll\.h|dirent\.h|aio\.h)")
-# A fixture that two tests of one folder share is a header that is named as they are.
+# Tests, and headers with fixtures that the tests of a folder share.
 TESTS = ("_test.cpp", "_test.hpp", "_fuzz.cpp")
 ALLOWED_OUTSIDE = {"tl/expected.hpp"}
 # Text functions that the program shares with the library and that users do not need.
 PROGRAM_TEXT = {"base/nearest_name.hpp", "base/utf8.hpp"}
-# Advises the system on memory of the process: no file, and no failure that a caller would see.
+# May call madvise on memory of the process: this concerns no file, and callers do not see its failures.
 MEMORY_ADVICE = pathlib.PurePath("src/base/huge_pages.cpp")
-# For what other languages include.
+# Standard headers that the C header may include.
 C_STANDARD = {"stddef.h", "stdint.h"}
 
 
 def read_arrows(root):
-    """The folders that each folder may include, itself among them."""
+    """Maps each folder to the folders that it may include, itself included."""
     direct = {}
     for lists in sorted(root.glob("src/*/CMakeLists.txt")):
         for name, body in FOLDER.findall(lists.read_text()):
@@ -56,7 +57,7 @@ def read_arrows(root):
 
 
 def included_folder(target):
-    """The folder that an include leads to, '' for the umbrella headers, None for what is not ours."""
+    """The folder of an included header; '' for the umbrella headers, None for headers that are not ours."""
     if target.startswith("htensor/"):
         rest = target.removeprefix("htensor/")
         return rest.split("/")[0] if "/" in rest else ""
@@ -78,7 +79,7 @@ def check_file(path, name, arrows, problems):
             problems.append(f"{path}:{number}: {target}: {why}")
 
         to = included_folder(target)
-        # Brackets or quotes: what begins with one of our folders is ours.
+        # A path that begins with one of our folders is ours, in quotes or in brackets.
         if to is None and (quoted or target.split("/")[0] in arrows):
             to = target.split("/")[0]
             if folder in ("cli", "c") and to != folder and not (folder == "cli" and target in PROGRAM_TEXT) and not is_test:

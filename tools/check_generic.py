@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Layers are generic in dtype and device: files in examples/layers name none.
+"""Checks that layers are generic: files in examples/layers name no dtype and no device.
 
-A dtype or a device that is written into a layer would be used in every lane, whatever the build asks for.
+A dtype or device that a layer names would be used in every lane, regardless of the options of the build.
 
 Usage: check_generic.py ROOT
 """
@@ -21,7 +21,7 @@ def main():
     files = sorted([*root.glob("examples/layers/**/*.hpp"), *root.glob("examples/layers/**/*.cpp")])
     found = 0
     for path in files:
-        # Lines keep their numbers.
+        # Keeps the line breaks, so that line numbers are right.
         text = INCLUDE.sub("", COMMENT.sub("", path.read_text(encoding="utf-8")))
         for number, line in enumerate(text.splitlines(), start=1):
             for match in CONCRETE.finditer(line):

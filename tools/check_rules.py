@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Each rule that an Error can name has a test of that very name.
+"""Checks that each rule of an Error has a test of the same name.
 
 A rule is the literal after an error code: Error(ErrorCode::x, "rule", ...), fail(...), or any helper that
-takes them in that order. A test is TEST(Unit, rule) or one of its relatives. A rule of a format is also
-listed in docs/formats.md. In the folders of tensors and compute, each error has a hint.
+takes both in this order. A test is TEST(Unit, rule) or a variant such as TEST_F. Rules of formats must also
+be listed in docs/formats.md. In the folders tensor, compute and device, each error must have a hint.
 
 Usage: check_rules.py ROOT
 """
@@ -13,13 +13,13 @@ import re
 import sys
 
 COMMENT = re.compile(r"//.*")
-# Not in braces: that is the table of the codes themselves.
+# Not after a brace, because the table of the codes has braces.
 RULE = re.compile(r'(?<!\{)ErrorCode::\w+\s*,\s*"(\w+)"')
-# Helpers that choose the code themselves: from the cause, or always the same.
+# Helpers that choose the code: from the cause, or always the same one.
 HELPER = re.compile(r'(?:\b(?:failed|outside|lost)\(|\bcode_for\(\w+\),)\s*"(\w+)"')
 TEST = re.compile(r"^\s*(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP|RC_GTEST_FIXTURE_PROP)\(\s*\w+\s*,\s*(\w+)", re.MULTILINE)
 
-# Where `Error(...).with_hint(...)` is one statement.
+# Folders whose errors must have a hint, in the same statement: `Error(...).with_hint(...)`.
 HINTED = {"tensor", "compute", "device"}
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Lists the public headers and the public types, and refuses more of them than the limits allow.
+"""Counts the public headers and types, and fails if there are more than the limits.
 
-A header is a file of C++ below include/htensor. A type is a class, struct or enum at namespace scope outside of `detail`,
-`layout` and `placement`. Tags of dtypes, encodings, devices, slices and operations do not count; neither do concepts, which
-are printed for information.
+A header is a C++ file below include/htensor. A type is a class, struct or enum at namespace scope outside of
+`detail`, `layout` and `placement`. Tags of dtypes, encodings, devices, slices and operations do not count.
+Concepts are counted for information only. --list prints the types.
 
 Usage: check_surface.py ROOT [--list]
 """
@@ -17,13 +17,13 @@ MAX_TYPES = 90
 HIDDEN = re.compile(r"namespace (?:ht::inline v1::)?(?:\w+::)?(?:detail|placement|layout|operation|slice|family|fault)\b")
 HIDDEN_END = re.compile(r"\}  // namespace (?:ht::inline v1::)?(?:\w+::)?(?:detail|placement|layout|operation|slice|family|fault)\b")
 TYPE = re.compile(r"^(?:template\s*<.*>\s*)?(class|struct|enum class|concept)\s+(?:\[\[nodiscard\]\]\s*)?([A-Z]\w*)\b")
-# Every dtype and every encoding has this member or base; a list of them is not a type to learn.
+# Matches dtypes and encodings, which all have this member or base, and lists of them. They do not count.
 TAG_MEMBER = re.compile(r"static constexpr (?:DTypeTag|EncodingTag) tag\b|^struct \w+ : detail::Blocks|^struct (?:DTypeList|EncodingList)")
 TAGS = {"Host", "OpenCl", "Gpu", "Cpu", "Core", "Linear", "Nn", "Conv", "SliceList"}
 
 
 def members_of(text):
-    """(kind, name) at namespace scope: they begin in the first column, as clang-format does not indent namespaces."""
+    """Yields (kind, name) at namespace scope: in the first column, as namespaces are not indented."""
     text = re.sub(r"namespace \w+ \{\n(?:(?:class|struct) \w+;\n)+\}\n", "", text)
     hidden = 0
     for place in re.finditer(r"^.*$", text, re.MULTILINE):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""HT_TRY is the first member of a braced initializer, or not in one.
+"""Checks that HT_TRY in a braced initializer is the first member.
 
-g++ 12 does not destroy the members before it when it returns from within `Aggregate{member, HT_TRY(…)}`.
+When HT_TRY returns from within `Aggregate{member, HT_TRY(…)}`, g++ 12 does not destroy the members before it.
 
 Usage: check_try.py ROOT
 """
@@ -10,7 +10,7 @@ import pathlib
 import re
 import sys
 
-# Strings and comments may hold braces and commas.
+# Strings and comments, which may contain braces and commas.
 IGNORED = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|//[^\n]*', re.DOTALL)
 TEMPLATE_ARGUMENTS = re.compile(r"(?<=\w)<[^<>;{}()]*>")
 CLOSING = {")": "(", "]": "[", "}": "{"}
@@ -21,7 +21,7 @@ def blanked(pattern, text):
 
 
 def code_of(text):
-    """The text with spaces for literals, comments and template arguments, whose commas separate no members."""
+    """The text with spaces for literals, comments and template arguments, which may contain commas."""
     text, before = blanked(IGNORED, text), None
     while text != before:
         before, text = text, blanked(TEMPLATE_ARGUMENTS, text)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Refuses a weak symbol in a source that is compiled for more than the baseline processor.
 
-The linker keeps one copy of an inline function or template, of whichever object it meets first. If that copy
-has AVX2 instructions, the program ends with SIGILL on a processor without them. A source is checked if its
-command has a flag such as -mavx2 or -march, or if its text sets a target by attribute or pragma. It is
-compiled once more, optimised and without sanitizers, as a release has it.
+The linker keeps one copy of an inline function or template, from the first object that defines it. If that
+copy has AVX2 instructions, the program ends with SIGILL on a processor without them. A source is checked if
+its command has a flag such as -mavx2 or -march, or if its text sets a target by attribute or pragma. To check
+it, it is compiled again as in a release: optimised and without sanitizers.
 
 Usage: check_weak.py BUILD_FOLDER
 """
@@ -20,7 +20,7 @@ import tempfile
 FLAG = re.compile(r"-m(arch|cpu|tune|avx|sse|bmi|lzcnt|pclmul|vpclmul|popcnt|fma|f16c|aes|sha)[\w.=+-]*$")
 TARGET = re.compile(r"gnu::target|__attribute__\s*\(\(\s*target|#\s*pragma\s+(GCC|clang)\s+(target|attribute)|TARGET_REGION|HWY_BEFORE_NAMESPACE")
 LEFT_OUT = re.compile(r"-O\w*$|-g\d?$|-fsanitize|-fno-sanitize|-Werror")
-# Refers to the one personality routine of the runtime: data, and the same in every object.
+# References to the personality routine of the runtime: data that is equal in every object.
 HARMLESS = re.compile(r"^DW\.ref\.")
 
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Messages, hints, comments and documents are plain technical English.
+"""Checks that messages, hints, comments and documents use plain technical English.
 
 Three kinds of text are checked, each against a short list of patterns:
-- string literals with a space in sources under src/ and python/, as the program prints most of them; HACKING.md, "Messages", has the words to use,
+- string literals with a space in sources under src/ and python/, because the program prints most of them;
+  HACKING.md, "Messages", lists the words to use,
 - comments of headers and sources under include/, src/, bench/, examples/ and python/,
 - Markdown documents, outside of code blocks.
-Tests and fuzzers are free.
+Tests and fuzzers are not checked.
 
 Usage: check_words.py ROOT
 """
@@ -14,7 +15,8 @@ import pathlib
 import re
 import sys
 
-# Literals before comments, so that `//` in a text does not start a comment, and neighbours are joined: a phrase may be wrapped anywhere.
+# Literals come before comments, so that `//` in a literal does not start a comment. Adjacent literals are
+# joined, because a phrase may be wrapped anywhere.
 TOKEN = re.compile(
     r'R"(?P<mark>[^("]*)\(.*?\)(?P=mark)"'
     r'|"(?:\\.|[^"\\\n])*"(?:\s*"(?:\\.|[^"\\\n])*")*'
@@ -79,7 +81,7 @@ def texts(root):
             if kind == "comment" or name.relative_to(root).parts[0] in ("src", "python"):
                 yield name, text, kind, at, found
     for name in sorted([*root.glob("*.md"), *root.glob("docs/*.md"), *root.glob("spec/*.md")]):
-        # The contract of the program is written elsewhere, and the list of changes quotes old names.
+        # cli.md, the contract of the program, is not ours to change; CHANGELOG.md quotes old names.
         if name.name not in ("cli.md", "CHANGELOG.md"):
             text = name.read_text(encoding="utf-8")
             for kind, at, found in texts_of_document(text):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The checkers refuse what they are there to refuse: each case is a tiny tree with one thing wrong."""
+"""Tests the checkers on small source trees: correct ones, and trees with one fault each."""
 
 import json
 import pathlib
@@ -132,7 +132,7 @@ class Rules(unittest.TestCase):
         self.assertEqual(outcome("check_rules.py", source(bare + '.with_hint("y")'))[0], 0)
 
 
-# An inline function that an optimiser cannot inline away, and its use.
+# An inline function that the optimiser cannot inline, and a call of it.
 INLINE = "[[gnu::noinline]] inline int twice(int x) { return 2 * x; }\nint use(int x) { return twice(x); }\n"
 TARGETED = '[[gnu::target("avx2")]] int add(int a, int b) { return a + b; }\n'
 

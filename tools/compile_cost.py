@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Memory and time that translation units take to compile: compile_cost.py BUILD [--units N] [--all].
+"""Measures the memory and time that translation units take to compile.
 
-Compiles the N units with the largest objects again (4 unless told), or all of them, one after the other, without the
-compiler's cache. Ends with 1 if one of them needs more than 1.5 GiB. The time is that of the processor, and is shown only,
-as machines differ.
+Usage: compile_cost.py BUILD [--units N] [--all]
+
+Compiles the N units with the largest objects (default 4), or all units, one after the other and without
+ccache. Exits with 1 if a unit needs more than 1.5 GiB. The CPU time is printed for information only, because
+machines differ.
 """
 
 import argparse
@@ -17,7 +19,7 @@ MAX_BYTES = 3 << 29
 
 
 def units(build):
-    """(object, command, folder), the largest object first."""
+    """Lists (object, command, folder) of all units, the largest object first."""
     found = []
     for entry in json.loads((build / "compile_commands.json").read_text()):
         command = shlex.split(entry["command"])
@@ -28,10 +30,10 @@ def units(build):
 
 
 def cost_of(command, folder):
-    """Exit status, largest resident memory in bytes and processor seconds of the compiler and what it starts."""
+    """Exit status, peak resident memory in bytes and CPU seconds of the compiler and its child processes."""
     command = list(command)
     command[command.index("-o") + 1] = "/dev/null"
-    # The list of included files would replace the build's own.
+    # Otherwise the compiler would overwrite the dependency file of the build.
     for option in ("-MF", "-MT"):
         if option in command:
             del command[command.index(option):command.index(option) + 2]

@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Whether the build limits the memory that compiling a file takes. Usage: compile_limit_test.py BUILD PRLIMIT COMPILER MIB."""
+"""Checks that the build limits the memory of the compiler.
+
+Usage: compile_limit_test.py BUILD PRLIMIT COMPILER MIB
+"""
 
 import pathlib
 import re
@@ -49,7 +52,7 @@ class CompileLimit(unittest.TestCase):
             self.assertEqual(status, 0)
             self.assertTrue(32 << 20 < memory < MIB << 20, memory)
             self.assertGreater(seconds, 0)
-            # Nothing of the build was replaced.
+            # No file of the build was overwritten.
             self.assertEqual([path.name for path in pathlib.Path(folder).iterdir()], ["a.cpp"])
 
 

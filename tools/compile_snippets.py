@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The code that newcomers see first compiles: the program at the top of htensor.hpp and those in Markdown.
+"""Compiles the code that newcomers see first: at the top of htensor.hpp, and the C++ code in Markdown.
 
 Usage: compile_snippets.py COMPILER INCLUDE_DIR FILE...
 """

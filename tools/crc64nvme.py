@@ -1,4 +1,4 @@
-"""CRC-64/NVME, a bit at a time: for scripts that make files with checksums."""
+"""CRC-64/NVME, bit by bit, for scripts that create files with checksums."""
 
 MASK = (1 << 64) - 1
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""./dev on machines that this one is not: without apt, without root, with a package missing.
+"""Tests ./dev on simulated machines: without apt, without root, with a missing package.
 
-A copy of ./dev runs in a folder of its own with stand-ins for the programs that would change the machine.
+A copy of ./dev runs in a temporary folder. Stand-ins replace the programs that would change the machine.
 """
 
 import os
@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 DEV = pathlib.Path(__file__).parent.parent / "dev"
-# What any shell has; everything else is a stand-in or missing.
+# Programs that every machine has. All others are stand-ins or missing.
 ORDINARY = ["bash", "env", "dirname", "mkdir", "cat", "tail", "id", "rm", "basename", "grep"]
 
 
@@ -28,7 +28,7 @@ class Dev(unittest.TestCase):
             (self.bin / name).symlink_to(shutil.which(name))
 
     def stand_in(self, name, body):
-        """A program that notes how it was called in the file `calls`."""
+        """Creates a program that appends its command line to the file `calls`."""
         path = self.bin / name
         path.unlink(missing_ok=True)
         path.write_text(f'#!{shutil.which("bash")}\nprintf "%s\\n" "{name} $*" >>"{self.root}/calls"\n{body}\n')
@@ -130,7 +130,7 @@ class Dev(unittest.TestCase):
         self.assertNotIn("apt-get", calls)
 
     def benchmarks(self, *tasks):
-        """Stand-ins for built ones; the last one misses a goal."""
+        """Creates stand-ins for built benchmarks. The last one misses a goal."""
         everything = " g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ocl-icd-opencl-dev opencl-clhpp-headers "
         self.apt(everything + "libbenchmark-dev nlohmann-json3-dev libfuse3-dev libisal-dev valgrind python3 xfsprogs ")
         self.stand_in("cmake", "exit 0")

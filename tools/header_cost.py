@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""What htensor.hpp adds to the compile time of a file: header_cost.py ROOT [--runs N] [--compiler CXX] [--header NAME].
+"""Measures the compile time that htensor.hpp adds to a file.
 
-Compiles two files in turns. One includes the header; the other includes the standard headers that the header, the headers of
-the library in it and those of its dependencies include. Prints the least processor time of each, and the difference with its
-limit. Times are shown only, as machines differ.
+Usage: header_cost.py ROOT [--runs N] [--compiler CXX] [--header NAME]
+
+Compiles two files in turns. One includes the header; the other includes only the standard headers that the
+header includes, directly or through headers of the library and its dependencies. Prints the least CPU time of
+each, and the difference with its limit. A time over the limit is not an error, because machines differ.
 """
 
 import argparse
@@ -19,7 +21,7 @@ STANDARD = re.compile(r".*/c\+\+/(?:v?\d[\d.]*/)([a-z0-9_]+)$")
 
 
 def standard_headers(compiler, include, source):
-    """The standard headers that files outside of the standard library include, in order."""
+    """The standard headers that headers outside of the standard library include, in order."""
     command = [*compiler, f"-I{include}", "-H", "-fsyntax-only", str(source)]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     found, inside = [], 0
@@ -36,7 +38,7 @@ def standard_headers(compiler, include, source):
 
 
 def seconds(command):
-    """Processor time of the compiler and of the processes that it starts."""
+    """CPU time of the compiler and its child processes."""
     child = os.posix_spawnp(command[0], command, {**os.environ, "CCACHE_DISABLE": "1"})
     _, status, usage = os.wait4(child, 0)
     if status != 0:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Opening takes a time that is linear in the number of tensors: twice as many cost at most 2.2 times as much.
+"""Checks that opening takes linear time: twice as many tensors take at most 2.2 times as many instructions.
 
-Instructions are counted by callgrind, so that the answer does not depend on the machine's mood.
+callgrind counts the instructions, so the result does not depend on the load of the machine.
 Usage: linear_time_test.py LINEAR
 """
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy on a file, unless the same was found clean before.
+"""Runs clang-tidy on a file, unless the same file was clean before.
 
-ccache remembers it: to ccache, this program is a compiler that makes an object of a file with nothing to find.
-So a file is looked at again when it, anything that it includes, its flags, .clang-tidy or clang-tidy is another;
-not because the project lies elsewhere. What was found is never remembered.
+ccache stores this: to ccache, this program is a compiler that creates an object for each clean file. A file
+is therefore checked again if the file, a file that it includes, its flags, .clang-tidy, clang-tidy or this
+program has changed, but not if the project was moved. Findings are never cached.
 
 Usage: tidy.py BUILD_FOLDER FILE
 """
@@ -20,7 +20,7 @@ TIDY, CLANG = "clang-tidy-19", "clang++-19"
 
 
 def analyse(folder, source):
-    """Its findings go to stdout; of what is clean there is nothing to say."""
+    """Runs clang-tidy and returns its exit status. Prints the findings; prints nothing for a clean file."""
     run = subprocess.run([TIDY, "-p", str(folder), "--quiet", "--warnings-as-errors=*", str(source)],
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     if run.returncode != 0:
@@ -29,7 +29,7 @@ def analyse(folder, source):
 
 
 def as_compiler(arguments):
-    """What ccache calls, in the build folder. It needs to be told which files were included, as by -MD."""
+    """Called by ccache in the build folder. Also writes the list of included files (-MD) for ccache."""
     source = next(argument for argument in arguments if argument.endswith(".cpp"))
     status = analyse(pathlib.Path.cwd(), pathlib.Path(source).resolve())
     if status != 0:
@@ -59,7 +59,7 @@ def through_ccache(entry, source):
         "CCACHE_COMPILERTYPE": "clang",
         "CCACHE_COMPILERCHECK": f"string:{' '.join(version.split())} {program.stat().st_size} {program.stat().st_mtime_ns}",
         "CCACHE_EXTRAFILES": ":".join([__file__, *configs]),
-        # By what is included alone: preprocessed text lacks comments and unused macros, which are looked at too.
+        # Compare included files: preprocessed text lacks comments and unused macros, which clang-tidy checks.
         "CCACHE_DEPEND": "1",
     }
     command = ["ccache", os.path.abspath(__file__), *arguments, "-MD", "-MF", f"{made}.d"]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""tidy.py looks again at whatever may have something to find, and only then.
+"""Tests that tidy.py checks a file again if, and only if, the result may have changed.
 
-A stand-in for clang-tidy notes that it was called, and has something to say of every file with BAD in it.
+A stand-in for clang-tidy records that it was called and has a finding in every file that contains BAD.
 """
 
 import json
@@ -53,7 +53,7 @@ class Tidy(unittest.TestCase):
         (root / "build" / "compile_commands.json").write_text(json.dumps([entry]))
 
     def tidy(self, root=None, file="src/a.cpp"):
-        """Whether it was clean, its output, and whether clang-tidy was run."""
+        """Returns whether the file was clean, the output, and whether clang-tidy was run."""
         root = root or self.root
         calls = self.home / "calls"
         calls.unlink(missing_ok=True)

@@ -16,7 +16,7 @@ struct Inputs {
   const Workload& file;
 };
 
-/// Creates all cells. `material` must outlive them. `smoke` shortens repetitions.
+/// Creates all cells. The inputs must outlive them. `smoke` shortens repetitions.
 [[nodiscard]] Cells make_cells(const Inputs& inputs, bool smoke);
 
 [[nodiscard]] std::vector<FigureGoal> goals_of(const std::vector<Contender>& contenders);

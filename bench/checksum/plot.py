@@ -17,7 +17,7 @@ def measured(figures):
 
 
 def by_place(cells):
-    """Sums over memory have the same contenders in every cell, and those of files others."""
+    """Two tables, because cells over memory and cells over files have different contenders."""
     files = {name: rows for name, rows in cells.items() if name.startswith(("cold", "warm"))}
     return [{name: rows for name, rows in cells.items() if name not in files}, files]
 

@@ -25,7 +25,7 @@ COMPUTE = plot_common.Picture(
     titles={f"{dtype} {extent}": f"{dtype}, {extent} × {extent}" for dtype in ("F32", "F64") for extent in EXTENTS},
     measured=measured,
     tables=by_task,
-    # numpy and torch are there only if they are installed.
+    # Cells have numpy and torch only if they are installed.
     contenders=("htensor", "cblas", "numpy", "torch", "naive loop"),
 )
 

@@ -8,7 +8,8 @@
 
 namespace ht::bench {
 
-/// The strategy `read` into memory of the library; "read" loads into memory of the caller.
+/// The contender that loads with the strategy `read`, into memory of the library. The contender "read" loads
+/// into memory of the caller.
 inline constexpr const char* own_memory = "read (own memory)";
 
 struct CellOptions {

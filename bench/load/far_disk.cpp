@@ -49,7 +49,7 @@ int read_bytes(const char* /*path*/, char* into, std::size_t bytes, off_t offset
 int serve_far_disk(const std::string& file, const std::string& folder) {
   // The mount must not outlive the benchmark, even if the benchmark is killed.
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  // Ctrl-C is for the benchmark, which may be in the middle of a read.
+  // The benchmark handles Ctrl-C; it may be in the middle of a read from this file system.
   std::signal(SIGINT, SIG_IGN);
   const OpenFile served(file);
   served_fd = served.fd();

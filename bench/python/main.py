@@ -42,7 +42,7 @@ def write_files(folder, size):
     if not file.exists() or file.stat().st_size < count * TENSORS:
         random = np.random.default_rng(1)
         header, data = {}, random.integers(0, 2**32, rows * columns, dtype=np.uint32)
-        # Finite values: an exponent around that of 1.
+        # Sets the exponents so that all values are finite, from 0.5 to 1.
         data = (data & 0x807FFFFF | 0x3F000000).astype(np.uint32)
         for i in range(TENSORS):
             header[f"model.layers.{i}.weight"] = {
@@ -86,11 +86,11 @@ def drop(path):
     raise SystemExit(f"{path} stays in the page cache")
 
 
-# Contenders: each returns the seconds and the arrays by name.
+# Contenders: each returns its arrays by name, except by_direct, which returns the seconds.
 
 
 def entries(path):
-    """Names, shapes and absolute offsets, by json alone, as a program without a library does it."""
+    """Names, shapes and absolute offsets, parsed with json as in a program without a library."""
     with open(path, "rb") as file:
         (size,) = struct.unpack("<Q", file.read(8))
         header = json.loads(file.read(size))
@@ -142,8 +142,8 @@ def by_torch(path):
 
 
 def by_direct(path, into_new_memory):
-    """The disk's limit: O_DIRECT from 8 threads into memory that was touched before, or into new memory for the whole
-    file, as a program gets that keeps what it reads."""
+    """The disk's limit: 8 threads read with O_DIRECT. They read into memory that was touched before, or into
+    new memory for the whole file, which a program needs that keeps the data."""
     size = os.stat(path).st_size
     block = 4 << 20
     memory = [mmap.mmap(-1, block) for _ in range(8)]

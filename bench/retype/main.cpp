@@ -66,7 +66,7 @@ Turn convert_to_bf16(const Path& source, const Path& target, const ht::ConvertOp
   return {seconds, count_mismatches(source, target)};
 }
 
-// Runs a command that creates `target`; the answer is its size.
+// Runs a command that creates `target`. The answer is the size of the target.
 Turn run_copy(const std::vector<std::string>& command, const Path& target) {
   const Stopwatch watch;
   run_or_fail(command);

@@ -20,7 +20,7 @@ def measured(figures):
 
 
 def by_task(cells):
-    """Statistics only read, so their limits are others."""
+    """Two tables: statistics only read, so they have other limits than casts."""
     return [{name: rows for name, rows in cells.items() if name in names} for names in (CASTS, STATISTICS)]
 
 
@@ -29,7 +29,7 @@ VALUES = plot_common.Picture(
     titles={name: name[0].upper() + name[1:] for name in CASTS + STATISTICS},
     measured=measured,
     tables=by_task,
-    # numpy and torch are in the cells whose dtypes they have, and only if they are installed.
+    # A cell has numpy and torch only if they are installed and support its dtypes.
     contenders=("htensor", "histogram", "numpy", "torch", "scalar loop"),
 )
 

@@ -1,4 +1,4 @@
-// Widening is a word in the source, also where nothing would be lost.
+// Widening is explicit, even if it is lossless.
 #include <htensor/compute/elementwise.hpp>
 #include <htensor/values/cast.hpp>
 

@@ -1,4 +1,4 @@
-// No dtype is converted behind the user's back: a sum has one dtype.
+// Operands are never converted implicitly: a sum has one dtype.
 #include <htensor/compute/elementwise.hpp>
 
 using Floats = ht::Tensor<ht::F32, ht::Rank<2>>;

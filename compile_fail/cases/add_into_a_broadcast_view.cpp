@@ -1,4 +1,4 @@
-// One element of a broadcast view is at many indices, so that nothing writes through it.
+// An element of a broadcast view has several indices, so the view is read-only.
 #include <htensor/compute/elementwise.hpp>
 
 using Matrix = ht::Tensor<ht::F32, ht::Rank<2>>;

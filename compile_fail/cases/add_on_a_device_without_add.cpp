@@ -1,4 +1,4 @@
-// A device that stores a dtype without calculating with it has no operator for it.
+// A device that stores a dtype but does not compute with it has no operators for it.
 #include <htensor/compute/elementwise.hpp>
 
 #ifdef HT_FAIL

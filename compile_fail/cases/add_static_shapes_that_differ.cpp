@@ -1,4 +1,4 @@
-// What the compiler knows of two shapes it compares.
+// Static extents are compared at compile time.
 #include <htensor/compute/elementwise.hpp>
 
 using Wide = ht::Tensor<ht::F32, ht::Shape<4, 8>>;

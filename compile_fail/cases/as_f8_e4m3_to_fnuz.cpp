@@ -1,4 +1,4 @@
-// The FNUZ variant has no -0 and a smaller range, though its name is nearly the same.
+// The FNUZ variant has a similar name, but no -0 and a smaller range.
 #include <htensor/values/cast.hpp>
 
 auto seen(const ht::Tensor<ht::F8_E4M3, ht::Rank<2>>& tensor) {

@@ -1,4 +1,4 @@
-// Both have 16 bits, and neither holds the other.
+// BF16 and F16 both have 16 bits, but neither represents all values of the other.
 #include <htensor/values/cast.hpp>
 
 auto converted(const ht::Tensor<ht::BF16, ht::Rank<2>>& tensor) {

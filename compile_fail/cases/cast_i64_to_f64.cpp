@@ -1,4 +1,4 @@
-// A double has 53 digits and an I64 has 63.
+// A double has 53 significant bits and an I64 has 63.
 #include <htensor/values/cast.hpp>
 
 auto converted(const ht::Tensor<ht::I64, ht::Rank<2>>& wide, const ht::Tensor<ht::I32, ht::Rank<2>>& narrow) {

@@ -1,4 +1,4 @@
-// A catalog lives in its model, so it is not to be had from a model that is gone with the statement.
+// The model owns its catalog, so a temporary model does not return a reference to it.
 #include <htensor/htensor.hpp>
 
 std::size_t count(const ht::Model& model) {

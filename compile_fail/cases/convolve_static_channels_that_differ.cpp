@@ -1,4 +1,4 @@
-// Channels that the compiler knows have to fit each other.
+// Static channels of the input and the weight must match.
 #include <htensor/compute/conv.hpp>
 
 using Image = ht::Tensor<ht::F32, ht::Shape<1, 4, 8, 8>>;

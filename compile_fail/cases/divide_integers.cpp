@@ -1,4 +1,4 @@
-// Integers are not divided: there would be a zero to divide by and a rounding to choose.
+// Integers have no division: division by zero and rounding would need a definition.
 #include <htensor/compute/elementwise.hpp>
 
 using Ints = ht::Tensor<ht::I32, ht::Rank<2>>;

@@ -1,4 +1,4 @@
-// A user's dtype whose element is wider than it says would reach outside of its memory.
+// A user dtype whose element is wider than `bits` would access memory outside of the tensor.
 #include <htensor/htensor.hpp>
 
 struct Wide {

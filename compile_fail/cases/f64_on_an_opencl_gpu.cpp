@@ -1,4 +1,4 @@
-// Whether a device stores a dtype is told where the type is spelled and not by each operation.
+// A dtype that the device does not store is rejected where the tensor type is named, not by each operation.
 #include <htensor/tensor/tensor.hpp>
 
 #ifdef HT_FAIL

@@ -1,4 +1,4 @@
-// A product has one dtype: widening is a word in the source.
+// A product has one dtype: widening is explicit.
 #include <htensor/compute/matmul.hpp>
 #include <htensor/values/cast.hpp>
 

@@ -1,4 +1,4 @@
-// A device that lists slice::Core alone has no matmul, and the message names the slice that it lacks.
+// A device that lists only slice::Core has no matmul, and the message names the missing slice.
 #include <htensor/compute/matmul.hpp>
 
 struct Adder {

@@ -1,4 +1,4 @@
-// Columns of the left matrix are rows of the right one.
+// The left matrix must have as many columns as the right matrix has rows.
 #include <htensor/compute/matmul.hpp>
 
 using Left = ht::Tensor<ht::F32, ht::Shape<4, 8>>;

@@ -1,4 +1,4 @@
-// Operands are on one device: a weight of the host is copied there first.
+// All operands must be on one device: the caller copies a weight of the host to the device first.
 #include <htensor/compute/nn.hpp>
 
 using Card = ht::OpenCl<ht::Gpu>;

@@ -1,4 +1,4 @@
-// A weight is read in the dtype of the input, and never with a silent loss.
+// A weight is read in the dtype of the input, which must represent all values of the weight.
 #include <htensor/compute/nn.hpp>
 
 using Rows = ht::Tensor<ht::F32, ht::Rank<2>>;

@@ -1,4 +1,4 @@
-// A deep conversion costs memory and can fail, so it is never hidden.
+// A conversion of all elements allocates memory and can fail, so it is never implicit.
 #include <htensor/values/cast.hpp>
 
 void take(const ht::Tensor<ht::F64, ht::Rank<2>>& tensor);

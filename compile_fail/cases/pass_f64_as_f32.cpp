@@ -1,4 +1,4 @@
-// A tensor never narrows by being handed over.
+// Passing a tensor to a function never narrows it.
 #include <htensor/tensor/tensor.hpp>
 
 void take(const ht::Tensor<ht::F32, ht::Rank<2>>& tensor);

@@ -1,4 +1,4 @@
-// Who wants to write takes a copy.
+// A read-only tensor does not convert to a mutable one; to write, copy it.
 #include <htensor/tensor/tensor.hpp>
 
 ht::Result<ht::Tensor<ht::F32, ht::Rank<2>>> mine(const ht::Tensor<const ht::F32, ht::Rank<2>>& seen) {

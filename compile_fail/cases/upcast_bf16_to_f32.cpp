@@ -1,4 +1,4 @@
-// BF16 and F32 are two families: crossing over is a cast.
+// BF16 and F32 are in different families, so the conversion needs a cast.
 #include <htensor/values/cast.hpp>
 
 auto widened(const ht::Tensor<ht::BF16, ht::Rank<2>>& tensor) {

@@ -1,4 +1,4 @@
-// Down is not up.
+// An upcast never narrows.
 #include <htensor/values/cast.hpp>
 
 auto converted(const ht::Tensor<ht::F64, ht::Rank<2>>& wide, const ht::Tensor<ht::F32, ht::Rank<2>>& narrow) {

@@ -1,4 +1,4 @@
-// What a mapped file hands out cannot be written to.
+// Tensors of a mapped file are read-only.
 #include <htensor/tensor/tensor.hpp>
 
 void write(const ht::Tensor<const ht::F32, ht::Rank<2>>& seen, const ht::Tensor<ht::F32, ht::Rank<2>>& own) {

@@ -1,4 +1,4 @@
-// A mistake that a compiler can only see in here, and says from where it came.
+// Compilers report the error inside of this header and name the line that instantiated the template.
 #pragma once
 
 template <class T>

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Installs the library that was built and uses it from C: by find_package, by pkg-config and as an archive.
+"""Installs the built library and uses it from C: by find_package, by pkg-config and as a static library.
 
 Usage: example_test.py BUILD WORK C_COMPILER SANITIZERS
 The program runs under valgrind, unless the library has sanitizers or valgrind is not installed.
@@ -46,7 +46,7 @@ def main():
     work = pathlib.Path(WORK).resolve()
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    # Moved after it was installed: no file of the tree contains its first path.
+    # Moves the installed tree: its files must not contain the path that it was installed to.
     run("cmake", "--install", BUILD, "--prefix", work / "first")
     prefix = (work / "first").rename(work / "prefix")
     libraries = next(prefix.glob("**/libhtensor-c.so")).parent
@@ -68,7 +68,7 @@ def main():
     run(COMPILER, *WARNINGS, HERE / "main.c", "-o", work / "by_pkg_config", *flags)
     run_example(work / "by_pkg_config", "pkg_config", environment)
 
-    # A tree with the archive only, as a static build has it.
+    # Leaves the static library only, as in a static build.
     for library in libraries.glob("libhtensor-c.so*"):
         library.unlink()
     flags = run("pkg-config", "--static", "--cflags", "--libs", "htensor-c", env=environment).split()

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// Prints and releases the error of a failed call; 1 if there was one.
+// Returns 0 if the call succeeded. Otherwise prints and frees the error, and returns 1.
 static int failed(ht_status status, ht_error* error) {
   if (status == HT_OK) return 0;
   fprintf(stderr, "error: %s\n", ht_error_text(error));
@@ -65,7 +65,7 @@ static void list(const ht_model* model) {
   }
 }
 
-// The statistics of each tensor, and the last value of the first, whatever its type is.
+// Prints the statistics of each tensor and the last value of the first tensor. Works for every type.
 static int read_values(const ht_model* model) {
   int bad = 0;
   for (size_t i = 0; i < ht_model_count(model) && !bad; ++i) {

@@ -1,4 +1,4 @@
-// A program with its own dtype, device, source and strategy. They work everywhere that the library's do.
+// A program with its own dtype, device, source and strategy. They work wherever those of the library work.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

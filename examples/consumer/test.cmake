@@ -1,4 +1,4 @@
-# Installs the library that was just built and uses it as a stranger would: by find_package and by pkg-config.
+# Installs the built library and uses it from a separate project: by find_package and by pkg-config.
 # cmake -DBUILD=… -DWORK=… -DCOMPILER=… -DFLAGS=… -P test.cmake
 function(run)
   execute_process(COMMAND ${ARGV} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
@@ -12,7 +12,7 @@ set(expected "consumer: [ 0 3 1 4 2 5 ], 18 bytes from the pool")
 set(prefix "${WORK}/prefix")
 file(REMOVE_RECURSE "${WORK}")
 
-# Moved after it was installed: nothing in it may remember where it was.
+# Moves the installed tree: its files must not contain the path that it was installed to.
 run(${CMAKE_COMMAND} --install "${BUILD}" --prefix "${WORK}/first")
 file(RENAME "${WORK}/first" "${prefix}")
 run("${prefix}/bin/htensor" version)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""With HT_PITCH_FAIL, the pitch does not compile, and the message names concept, device and dtype.
+"""Checks that HT_PITCH_FAIL stops the compilation, with a message that names concept, device and dtype.
 
     fail_test.py COMPILER INCLUDE_DIR HEADER_DIR
 
-HEADER_DIR has example_device.hpp.
+HEADER_DIR contains example_device.hpp.
 """
 
 import pathlib
@@ -23,7 +23,7 @@ def main():
     if run.returncode == 0:
         print("dtype_pitch.cpp compiles with HT_PITCH_FAIL, though it must not")
         return 1
-    # The echoed source has the names, too, and proves nothing.
+    # Removes the source lines that the compiler quotes, because they contain the names, too.
     said = re.sub(r"^ *\d* \|.*\n?", "", run.stderr, flags=re.MULTILINE)
     missing = [regex for regex in EXPECTED if not re.search(regex, said)]
     if missing:

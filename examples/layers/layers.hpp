@@ -42,7 +42,7 @@ template <class D, class Dev>
   return ht::to_device<Dev>(bias);
 }
 
-/// x[…, in] to x · weightᵀ + bias, […, out].
+/// Maps x[…, in] to x · weightᵀ + bias, […, out].
 template <class D, class Dev, class W = D>
 class Linear {
  public:
@@ -52,7 +52,7 @@ class Linear {
 
   Linear(Weight weight, Bias bias) : weight_(std::move(weight)), bias_(std::move(bias)) {}
 
-  /// `NAME.weight` [out, in] and `NAME.bias` [out] of a model.
+  /// Loads `NAME.weight` [out, in] and `NAME.bias` [out] from a model.
   [[nodiscard]] static ht::Result<Linear> load(const ht::Model& model, std::string_view name) {
     const auto weight = HT_TRY(model[std::string(name) + ".weight"]);
     const auto bias = HT_TRY(model[std::string(name) + ".bias"]);
@@ -70,7 +70,7 @@ class Linear {
   Bias bias_;
 };
 
-/// x[images, in, height, width] to [images, out, …, …].
+/// Maps x[images, in, height, width] to [images, out, …, …].
 template <class D, class Dev, class W = D>
 class Conv2d {
  public:
@@ -81,7 +81,7 @@ class Conv2d {
   Conv2d(Weight weight, Bias bias, const ht::Conv2dOptions& options)
       : weight_(std::move(weight)), bias_(std::move(bias)), options_(options) {}
 
-  /// `NAME.weight` [out, in / groups, height, width] and `NAME.bias` [out] of a model.
+  /// Loads `NAME.weight` [out, in / groups, height, width] and `NAME.bias` [out] from a model.
   [[nodiscard]] static ht::Result<Conv2d> load(const ht::Model& model, std::string_view name,
                                                const ht::Conv2dOptions& options = {}) {
     const auto weight = HT_TRY(model[std::string(name) + ".weight"]);

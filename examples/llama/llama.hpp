@@ -65,8 +65,8 @@ struct Llama {
     return llama;
   }
 
-  /// Appends tokens to the text. Returns the logits [1, vocabulary] of the token after the last one, or those
-  /// after each one, [ids, vocabulary].
+  /// Processes the next tokens of the text. Returns the logits of the token that follows the last one,
+  /// [1, vocabulary]; with `of_all`, of the token that follows each one, [ids, vocabulary].
   ht::Result<ht::Tensor<D, ht::Rank<2>>> logits(std::span<const std::int32_t> ids, bool of_all = false) {
     const auto count = static_cast<std::int64_t>(ids.size());
     auto x = HT_TRY(ht::to_device<Dev>(HT_TRY(ht::embedding<D>(table, ids))));

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Logits of examples/llama against a forward pass in numpy, in F64, on small models that `htensor synth` makes.
+"""Compares logits of examples/llama with a forward pass in numpy, in F64, on small models of `htensor synth`.
 
-Usage: reference_test.py HTENSOR LLAMA. Ends with 77, and says why, where numpy is missing.
+Usage: reference_test.py HTENSOR LLAMA. If numpy is missing, prints the reason and exits with 77.
 
-The error of each logit is at most BOUND times the largest logit: roundings of F32 through all layers. With int8
-activations, the weights are the same and the activations have 7 bits and a scale for each 32.
+The error of each logit is at most BOUND times the largest logit, which allows for the roundings of all
+layers. INT8_BOUND is for int8 activations: the weights are the same, and activations have 7 bits and one
+scale per 32.
 """
 
 import importlib.util
@@ -18,7 +19,7 @@ import unittest
 
 
 def use_interpreter_with_numpy():
-    """Debian's packages are for /usr/bin/python3, which need not be the first on PATH."""
+    """Debian installs numpy for /usr/bin/python3, which may not be the first python3 on PATH."""
     if importlib.util.find_spec("numpy"):
         return
     other = "/usr/bin/python3"
@@ -66,7 +67,7 @@ def read_safetensors(path):
 
 
 class Llama:
-    """The formulas, token by token over all earlier tokens, without a cache."""
+    """The reference forward pass: all tokens at once, without a cache of keys and values."""
 
     def __init__(self, path):
         if path.suffix == ".gguf":
@@ -75,7 +76,7 @@ class Llama:
             self.tensors = read_safetensors(plain)
             meta = json.loads(run(HTENSOR, "meta", path, "--json"))["metadata"]
             self.layers, self.heads, self.key_heads = (meta[f"llama.{key}"] for key in ("block_count", "attention.head_count", "attention.head_count_kv"))
-            # The file has them in F32.
+            # The file stores both as F32.
             self.epsilon, self.base = (float(np.float32(meta[f"llama.{key}"])) for key in ("attention.layer_norm_rms_epsilon", "rope.freq_base"))
             self.factors = self.tensors["rope_freqs.weight"]
             self.names = lambda layer, part: f"blk.{layer}.{part}.weight"
@@ -92,7 +93,7 @@ class Llama:
             self.pairs = lambda size: (np.arange(size // 2), np.arange(size // 2, size))
 
     def llama3(self, config):
-        """As Transformers' _compute_llama3_parameters has it: what it divides frequencies by."""
+        """The divisors of the frequencies, as in _compute_llama3_parameters of Transformers."""
         scaling, size = config["rope_scaling"], config["head_dim"]
         frequencies = 1 / self.base ** (np.arange(0, size, 2) / size)
         wavelengths = 2 * np.pi / frequencies
@@ -154,7 +155,7 @@ class Reference(unittest.TestCase):
         return path
 
     def generated(self, path, *options):
-        """The ids, and the logits after each token of the prompt and each of the ids but the last one."""
+        """The generated ids, and the logits after each prompt token and each generated id but the last."""
         file = self.path / "logits.npy"
         command = [LLAMA, path, *PROMPT, "--tokens", TOKENS, "--logits", file, *options]
         done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
@@ -179,7 +180,7 @@ class Reference(unittest.TestCase):
         self.assertTrue(0.1 < expected.std() < 100)
         bound = BOUND[str(logits.dtype)]
         error = self.expect_near(logits, expected, bound)
-        # Greedy: each id is the reference's choice after the ids before it.
+        # Greedy: each id has the largest logit of the reference.
         self.assertEqual(ids, expected[len(PROMPT) - 1:].argmax(axis=1).tolist())
         same_ids, same_logits = self.generated(path, "--one-by-one")
         self.assertEqual(same_ids, ids)
@@ -210,7 +211,7 @@ class Reference(unittest.TestCase):
         self.check(self.made("model.safetensors", "BF16"))
 
     def test_quantized_by_the_library(self):
-        """Q8_0 by its own encoder is near the model in F32."""
+        """Logits of a model that the library quantized to Q8_0 are near the logits of the F32 model."""
         path = self.made("m.gguf", "F32")
         quantized = self.path / "q.gguf"
         run(HTENSOR, "convert", path, quantized, "--quantize", "*=Q8_0", "-q")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs mlp from F32, BF16 and Q8_0 weights and compares its accuracy: lane_test.py HTENSOR MLP LANE
+"""Runs mlp with F32, BF16 and Q8_0 weights and checks its accuracy: lane_test.py HTENSOR MLP LANE
 
 The threshold is in thresholds/LANE.txt, else in thresholds/default.txt. Without numpy, the test is skipped (77).
 """
@@ -19,7 +19,7 @@ def threshold_of(lane):
 
 
 def interpreter_with_numpy():
-    """Debian's packages are for /usr/bin/python3, which need not be the first on PATH. None without numpy."""
+    """A python3 with numpy, or None. Debian has numpy for /usr/bin/python3, maybe not the first on PATH."""
     for python in (sys.executable, "/usr/bin/python3"):
         if pathlib.Path(python).exists() and subprocess.run([python, "-c", "import numpy"], stderr=subprocess.DEVNULL,
                                                             check=False).returncode == 0:

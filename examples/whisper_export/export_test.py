@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Exports a model of the shape of whisper-tiny and looks at both files. Usage: export_test.py HTENSOR WHISPER_EXPORT."""
+"""Exports a model with the shapes of whisper-tiny and checks both files.
+
+Usage: export_test.py HTENSOR WHISPER_EXPORT
+"""
 
 import json
 import math
@@ -44,7 +47,7 @@ class WhisperExport(unittest.TestCase):
         archive = {tensor["name"]: tensor for tensor in listed["tensors"]}
         self.assertEqual(archive.keys(), self.shapes.keys())
         module = (self.path / "whisper.mlir").read_text()
-        # No data in the module.
+        # The module contains no data.
         self.assertNotIn("dense<", module)
         lines = [line for line in module.splitlines() if "util.global" in line]
         self.assertEqual(len(lines), len(self.shapes))

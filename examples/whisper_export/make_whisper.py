@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes safetensors with the names and shapes of openai/whisper-tiny: make_whisper.py OUT.safetensors.
 
-Each tensor begins with four numbers that no other begins with; the rest are zeros, and holes of a sparse file.
+The first four numbers are different in each tensor; all others are zeros, stored as holes of a sparse file.
 proj_out is tied to model.decoder.embed_tokens, so it is not stored, as in the original.
 """
 
@@ -13,7 +13,7 @@ WIDTH, INNER, LAYERS, MELS, VOCABULARY = 384, 1536, 4, 80, 51865
 
 
 def whisper_tiny():
-    """Names and shapes in the order of the modules."""
+    """Maps names to shapes, in the order of the modules."""
     def linear(name, rows, columns, bias=True):
         return {f"{name}.weight": [rows, columns], **({f"{name}.bias": [rows]} if bias else {})}
 

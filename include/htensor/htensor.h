@@ -1,5 +1,5 @@
-// H-Tensor for C and for every language that calls C: opens model weights without reading them, reads,
-// decodes, verifies, converts and writes them. C11, also valid in C++. Link it with
+// H-Tensor for C and for every language that calls C: lists the tensors of model files from their headers;
+// reads, decodes, verifies, converts and writes tensors. The header is C11 and also valid in C++. Link with
 // `pkg-config --libs htensor-c`.
 //
 //   #include <htensor/htensor.h>
@@ -22,31 +22,38 @@
 //   }
 //
 // Status. A function that can fail returns an `ht_status`. Its last argument `ht_error** error` may be NULL.
-// On failure `*error` is a new object, to be released with `ht_error_free`. On success `*error` is not
-// written. Other outputs are written on success only. NULL for a required pointer is HT_BAD_STATE. The
-// library keeps no state per thread, and neither prints nor aborts.
+// On failure `*error` is a new object, which the caller releases with `ht_error_free`. On success `*error` is
+// not written. Other outputs are written on success only. NULL for a required pointer is HT_BAD_STATE. The
+// comment of a function lists the codes that are specific to it; every function may also return a general
+// code, such as HT_OUT_OF_MEMORY or HT_READ_FAILED. The library keeps no error state per thread, and neither
+// prints nor aborts.
 //
 // Ownership. A handle (ht_model, ht_tensor, ht_seal, ht_error, ht_cancel) belongs to the caller, and its own
 // `_free` function accepts NULL. A tensor keeps its bytes alive and may outlive its model. A result
 // (ht_loaded, ht_verification, ht_hashes, ht_diagnosis, ht_converted, ht_differences, ht_edited) is a
-// read-only struct, released with everything it points to by `ht_result_free`; pass NULL for a result that is
-// not needed. A pointer that a function returns belongs to the handle that was passed in, and is valid as
-// long as that handle. Arguments are borrowed for the call only, unless the function says otherwise.
+// read-only struct; `ht_result_free` releases it with everything that it points to. Pass NULL for a result
+// that is not needed. A pointer that a function returns belongs to the handle that was passed in, and is
+// valid as long as that handle. The library uses arguments during the call only, unless the comment of the
+// function says otherwise.
 //
 // Threads. Many threads may use the same handle at once; `_free` must not run at the same time as another use
 // of that handle. Callbacks run on the thread that called the function, except `release` of
-// ht_model_open_bytes, which runs on the thread that frees the last owner. A callback must not call `longjmp`
-// or throw.
+// ht_model_open_bytes, which runs on the thread that frees the last handle. A callback must not call
+// `longjmp` or throw.
 //
 // Text. Strings are UTF-8 and end with NUL; paths are in the encoding of the operating system. Names of
-// tensors and metadata may contain NUL, so they are an `ht_string` with a size. In arguments, a size of 0
-// means that the text ends at its first NUL.
+// tensors and keys of metadata may contain NUL, so each is an `ht_string` with a size. In arguments, a size
+// of 0 means that the text ends at its first NUL.
 //
-// Versions. Set the first field `size` of a struct that has one to `sizeof` that struct. A field that is 0
-// has its default, and so do options that are NULL. Later versions append fields: a smaller size leaves them
-// at their defaults, and a nonzero field that this library does not know is HT_BAD_STATE. Results grow at
-// their end, so never copy one by value. All else is fixed within a major version. `int` fields are flags: 0
-// is no, all else is yes.
+// Versions. Set the first field `size` of a struct that has one to `sizeof` that struct. A field of 0 means
+// its default; NULL for options means the default of every field. Later versions append fields: a smaller
+// size leaves them at their defaults, and a nonzero field that this library does not know is HT_BAD_STATE.
+// Later versions also append fields to results, so do not copy a result by value. Everything else is stable
+// within a major version. A field of type `int` is a flag: 0 is false, any other value is true.
+//
+// Terms. A dense tensor stores its elements one by one. A block encoding, such as ggml's Q4_K, stores blocks
+// of elements with shared scales. A splat repeats one pattern and has no bytes in the file. A set is a model
+// in several files, its shards. A seal is a file of checksums beside a model.
 #ifndef HTENSOR_HTENSOR_H
 #define HTENSOR_HTENSOR_H
 
@@ -134,9 +141,9 @@ typedef enum ht_status {
 /// The name of a code, such as "size_overflow"; "ok" for HT_OK and "unknown" for other numbers.
 HT_C_API const char* ht_status_name(ht_status status);
 
-// Facts about an error. Texts are never NULL and empty where unknown; they belong to the error. An error does
-// not change, and every function accepts NULL as "ok". If memory runs out, the error has its code, and its
-// texts may be empty.
+// Facts about an error. Texts are never NULL, are empty if unknown, and belong to the error. An error is
+// immutable. These functions accept NULL, which stands for HT_OK. If memory ran out, the error has its code,
+// and its texts may be empty.
 
 HT_C_API ht_status ht_error_code(const ht_error* error);
 /// The name of the broken rule, which stays the same between releases: "rank_is_at_most_8".
@@ -145,9 +152,9 @@ HT_C_API const char* ht_error_rule(const ht_error* error);
 HT_C_API const char* ht_error_message(const ht_error* error);
 /// How to fix it, as an imperative.
 HT_C_API const char* ht_error_hint(const ht_error* error);
-/// The file, as the caller named it.
+/// The path of the file, as the caller passed it.
 HT_C_API const char* ht_error_path(const ht_error* error);
-/// The name of the tensor, cut after 2000 bytes.
+/// The name of the tensor, truncated to 2000 bytes.
 HT_C_API const char* ht_error_tensor(const ht_error* error);
 /// The offset in the file where the error starts; -1 if unknown.
 HT_C_API int64_t ht_error_offset(const ht_error* error);
@@ -158,7 +165,7 @@ HT_C_API int ht_error_errno(const ht_error* error);
 HT_C_API const char* ht_error_text(const ht_error* error);
 HT_C_API void ht_error_free(ht_error* error);
 
-/// Releases a result and all that it points to; accepts NULL. Never for handles, which have their own
+/// Releases a result and everything that it points to; accepts NULL. Handles have their own `_free`
 /// functions.
 HT_C_API void ht_result_free(const void* result);
 
@@ -170,12 +177,12 @@ typedef struct ht_string {
   size_t size;
 } ht_string;
 
-/// How elements are stored. A dense dtype is its tag in `.ht` files, and 192 to 255 are dtypes of users. A
-/// block encoding is 256 + ggml's type number.
+/// The type of a tensor's elements. The value of a dense dtype is its tag in `.ht` files; 192 to 255 are
+/// user-defined dtypes. The value of a block encoding is 256 + ggml's type number.
 typedef enum ht_type {
   HT_TYPE_UNKNOWN = 0,  // the file does not state a type
-  HT_BOOL = 1,          // one byte each
-  HT_I4 = 2,            // two in a byte, the first in the low bits; the same for all packed dtypes
+  HT_BOOL = 1,          // one byte per element
+  HT_I4 = 2,            // packed: element 0 is in the low bits of byte 0; as all dtypes below 8 bits
   HT_U4 = 3,
   HT_I8 = 4,
   HT_U8 = 5,
@@ -229,11 +236,11 @@ typedef enum ht_type {
 
 /// The name of a type of the library, as in safetensors and ggml: "BF16", "Q4_K". "" for other numbers.
 HT_C_API const char* ht_type_name(ht_type type);
-/// The type of that name; HT_TYPE_UNKNOWN if the library has no such type.
+/// The type with that name; HT_TYPE_UNKNOWN if the library has no such type.
 HT_C_API ht_type ht_type_from_name(const char* name);
 
-/// Selects tensors by name: those that match an `include` pattern, or all if there are none, and no `exclude`
-/// pattern. Patterns are as in shells: * ? [a-z] [!a-z] {a,b} and \x.
+/// Selects tensors by name. A name is selected if it matches an `include` pattern, or there are no `include`
+/// patterns, and it matches no `exclude` pattern. Patterns are as in shells: * ? [a-z] [!a-z] {a,b} and \x.
 typedef struct ht_filter {
   size_t size;
   const char* const* include;
@@ -242,6 +249,7 @@ typedef struct ht_filter {
   size_t exclude_count;
 } ht_filter;
 
+/// The progress of a long call.
 typedef struct ht_progress {
   size_t size;
   uint64_t done_bytes;
@@ -253,16 +261,20 @@ typedef struct ht_progress {
 /// file.
 typedef struct ht_work {
   size_t size;
-  /// Called from time to time on the thread of the call, and once at the end. Nonzero cancels the call.
+  /// Called repeatedly with `context` on the thread of the call; the last call is at the end. A nonzero
+  /// return value cancels the call. May be NULL.
   int (*progress)(void* context, const ht_progress* progress);
   void* context;
-  /// Cancels from another thread, also while the call waits in fsync. Must outlive the call.
+  /// Lets another thread cancel the call, also while the call waits in fsync. Must outlive the call. May be
+  /// NULL.
   const ht_cancel* cancel;
 } ht_work;
 
-/// A new object that many calls may name in `ht_work`; released with `ht_cancel_free`. NULL if out of memory.
+/// Creates an object that cancels calls; many calls may name it in their `ht_work`. The caller releases it
+/// with `ht_cancel_free`. NULL if out of memory.
 HT_C_API ht_cancel* ht_cancel_create(void);
-/// Cancels all current and later calls that name the object. From any thread, but not from a signal handler.
+/// Cancels all current and later calls that name the object. May be called on any thread, but not in a signal
+/// handler.
 HT_C_API void ht_cancel_request(ht_cancel* cancel);
 HT_C_API void ht_cancel_free(ht_cancel* cancel);
 
@@ -277,15 +289,16 @@ HT_C_API const char* ht_version(void);
 /// The CPU features in use beyond the baseline, separated by spaces: "avx2 vpclmulqdq"; "" if there are none.
 HT_C_API const char* ht_cpu_features(void);
 
-/// The CRC-64/NVME of `bytes` bytes; `data` may be NULL if there are none. `before` is the sum of the
-/// preceding bytes, 0 at the start. The sum of "123456789" is 0xae8b14860a799888.
+/// The CRC-64/NVME of `bytes` bytes; `data` may be NULL if `bytes` is 0. `before` is the checksum of the
+/// preceding bytes, 0 at the start. The checksum of "123456789" is 0xae8b14860a799888.
 HT_C_API uint64_t ht_crc64nvme(const void* data, size_t bytes, uint64_t before);
-/// The sum of two consecutive pieces, from the sum of each.
+/// The checksum of two consecutive pieces, from the checksum of each and the size of the second.
 HT_C_API uint64_t ht_crc64nvme_combine(uint64_t first, uint64_t second, uint64_t second_bytes);
 
 // Open a model.
 
-/// The effect of reading a page of a mapped file that cannot be read: truncated, a disk error, network gone.
+/// The effect of an access to a page of a mapped file that cannot be read, because the file was truncated or
+/// its disk or network has failed.
 typedef enum ht_faults {
   HT_FAULTS_GUARDED = 0,   // an error in functions of this header and in ht_guard; elsewhere SIGBUS
   HT_FAULTS_OFF = 1,       // SIGBUS; the library installs no handler and reads by system calls
@@ -300,48 +313,49 @@ typedef struct ht_open_options {
   int allow_incomplete;
   /// Reads only the headers and keeps no file open; reading a tensor is HT_BAD_STATE.
   int catalog_only;
-  /// The maximum bytes of a header or an index; 0 is the limit of the format.
+  /// The maximum size of a header or an index in bytes; 0 is the limit of the format.
   uint64_t max_header_bytes;
 } ht_open_options;
 
-/// Opens a file of any format, the index of a sharded model, a part of a split one, or a folder with one
+/// Opens a file of any format, the index of a sharded model, a part of a split GGUF, or a folder with one
 /// model. Reads headers only; files are mapped on first use. The caller frees `*model`.
 HT_C_API ht_status ht_model_open(const char* path, const ht_open_options* options, ht_model** model,
                                  ht_error** error);
 /// Opens several models as one, in this order, to convert them into one. HT_DUPLICATE_TENSOR,
-/// HT_DUPLICATE_KEY, HT_BAD_STATE without a path.
+/// HT_DUPLICATE_KEY, HT_BAD_STATE if `path_count` is 0.
 HT_C_API ht_status ht_model_open_merged(const char* const* paths, size_t path_count,
                                         const ht_open_options* options, ht_model** model, ht_error** error);
-/// Opens a file in memory, without a copy. The bytes must not change until `release(context)`, which is
-/// called exactly once: after the last handle is freed, on that thread, or before this function fails. It may
-/// be NULL.
+/// Opens a file in memory, without a copy. The bytes must not change until the library calls
+/// `release(context)`. It does so exactly once: on the thread that frees the last handle of the model and its
+/// tensors or, if this function fails, before it returns. `release` may be NULL.
 HT_C_API ht_status ht_model_open_bytes(const void* data, size_t bytes, void (*release)(void* context),
                                        void* context, const ht_open_options* options, ht_model** model,
                                        ht_error** error);
-/// Opens a file by a descriptor, which is duplicated: the caller may close its own at once.
+/// Opens the file of a descriptor. The library duplicates the descriptor, so the caller may close its own.
 HT_C_API ht_status ht_model_open_fd(int fd, const ht_open_options* options, ht_model** model,
                                     ht_error** error);
 /// Tensors, their bytes and DLPack exports stay valid after their model is freed.
 HT_C_API void ht_model_free(ht_model* model);
 
-/// "safetensors", "gguf", "irpa", "ht", "npy".
+/// The name of the format: "safetensors", "gguf", "irpa", "ht", "npy".
 HT_C_API const char* ht_model_format(const ht_model* model);
 /// The number of files that contain tensors.
 HT_C_API size_t ht_model_file_count(const ht_model* model);
-/// The path of a file; NULL if there are not that many.
+/// The path of the file at `index`; NULL if `index` is not less than ht_model_file_count.
 HT_C_API const char* ht_model_file(const ht_model* model, size_t index);
 
-/// The first page that HT_FAULTS_ZERO_FILL replaced by zeros, as an error; HT_OK if there is none. Call it
-/// after a computation on bytes in place, and discard the results if it fails.
+/// Returns the error of the first page that HT_FAULTS_ZERO_FILL replaced by zeros; HT_OK if there is none.
+/// Call it after a computation on bytes in place, and discard the results if it fails.
 HT_C_API ht_status ht_model_fault(const ht_model* model, ht_error** error);
-/// Calls `body(context)`, which reads `bytes` bytes at `data` in place. A page of them that could not be read
-/// is an error instead of SIGBUS; `body` still runs to its end and reads zeros there.
+/// Calls `body(context)`, which reads `bytes` bytes at `data` in place. If a page of these bytes cannot be
+/// read, the function returns an error and the process gets no SIGBUS; `body` still runs to its end and reads
+/// zeros in that page.
 HT_C_API ht_status ht_guard(const void* data, size_t bytes, void (*body)(void* context), void* context,
                             ht_error** error);
 
 // List tensors.
 
-/// Facts about a tensor. Pointers belong to the model and are valid as long as it or one of its tensors.
+/// Facts about a tensor. Pointers are valid as long as the model or one of its tensors exists.
 typedef struct ht_tensor_info {
   size_t size;
   ht_string name;
@@ -350,7 +364,7 @@ typedef struct ht_tensor_info {
   ht_type type;
   /// "BF16", "Q4_K"; "" if the file does not state a type.
   const char* type_name;
-  /// The width of an element; 0 for blocks and unknown types.
+  /// The width of an element in bits; 0 for blocks and unknown types.
   uint32_t bits;
   /// Elements and bytes of a block; 1 and 0 unless `type` is a block encoding.
   uint32_t block_elements;
@@ -358,14 +372,15 @@ typedef struct ht_tensor_info {
   /// The dimensions, outermost first. A scalar and a tensor of unknown type have rank 0.
   uint32_t rank;
   const int64_t* dims;
-  /// Flags: the first dimension is contiguous instead of the last; elements are big-endian; the bytes are the
-  /// row-major little-endian elements that ht_tensor_copy_to writes.
+  /// The first dimension is contiguous instead of the last.
   int is_column_major;
   int is_big_endian;
+  /// The stored bytes equal the output of ht_tensor_copy_to: not a splat, row-major, little-endian.
   int is_plain;
   /// The size of all elements as stored; a splat counts as if expanded.
   uint64_t byte_size;
-  /// The position of the bytes: path and index of the file, and the offset in it. For a splat, NULL, 0 and 0.
+  /// The position of the bytes: the path and the index of the file, and the offset in the file. For a splat,
+  /// NULL, 0 and 0.
   const char* file;
   size_t file_index;
   uint64_t offset;
@@ -379,27 +394,32 @@ typedef struct ht_tensor_info {
 
 /// The number of tensors.
 HT_C_API size_t ht_model_count(const ht_model* model);
-/// Fills in the facts about a tensor, in file order, without allocation. HT_OUT_OF_BOUNDS.
+/// Fills in the facts about the tensor at `index`; tensors are in file order. Allocates no memory.
+/// HT_OUT_OF_BOUNDS.
 HT_C_API ht_status ht_model_describe(const ht_model* model, size_t index, ht_tensor_info* info,
                                      ht_error** error);
-/// Returns 1 and writes the index of the tensor of that name, in constant time; 0 if there is none.
+/// Returns 1 and writes the index of the tensor with that name; returns 0 if there is none. Takes constant
+/// time.
 HT_C_API int ht_model_find(const ht_model* model, const char* name, size_t name_size, size_t* index);
-/// A handle of the tensor of that name. HT_NOT_FOUND, with the most similar name. The caller frees `*tensor`.
+/// Creates a handle to the tensor with that name; the caller frees it. HT_NOT_FOUND, with the most similar
+/// name.
 HT_C_API ht_status ht_model_get(const ht_model* model, const char* name, size_t name_size, ht_tensor** tensor,
                                 ht_error** error);
 /// The same by index. HT_OUT_OF_BOUNDS.
 HT_C_API ht_status ht_model_at(const ht_model* model, size_t index, ht_tensor** tensor, ht_error** error);
-/// A handle of the rows `begin` to `end` of the outermost dimension, which shares the bytes.
-/// HT_OUT_OF_BOUNDS, HT_BAD_SHAPE for a scalar, HT_MISALIGNED if rows are not whole bytes or blocks: use
-/// ht_tensor_read.
+/// Creates a handle to the rows [begin, end) of the outermost dimension; it shares the bytes, and the caller
+/// frees it. HT_OUT_OF_BOUNDS, HT_BAD_SHAPE for a scalar, HT_MISALIGNED if the rows do not begin at a byte
+/// boundary or are not whole blocks: use ht_tensor_read.
 HT_C_API ht_status ht_tensor_rows(const ht_tensor* tensor, int64_t begin, int64_t end, ht_tensor** rows,
                                   ht_error** error);
 HT_C_API void ht_tensor_free(ht_tensor* tensor);
 
-/// As ht_model_describe, for a handle; of rows, `dims`, `byte_size` and `offset` are those of the rows.
+/// The same for a handle. For a handle to rows, `dims`, `byte_size` and `offset` describe the rows, and
+/// `dims` is valid as long as the handle.
 HT_C_API ht_status ht_tensor_describe(const ht_tensor* tensor, ht_tensor_info* info, ht_error** error);
-/// Writes `rank` strides in elements: element (i, j) is at i × strides[0] + j × strides[1] from the first.
-/// All 0 for a splat. HT_UNSUPPORTED_ENCODING for blocks and unknown types.
+/// Writes the strides in elements: element (i, j) is i × strides[0] + j × strides[1] elements after the
+/// first. All 0 for a splat. `rank` must be the rank of the tensor. HT_UNSUPPORTED_ENCODING for blocks and
+/// unknown types.
 HT_C_API ht_status ht_tensor_strides(const ht_tensor* tensor, int64_t* strides, size_t rank,
                                      ht_error** error);
 
@@ -422,8 +442,8 @@ typedef enum ht_value_type {
   HT_VALUE_F64 = 12
 } ht_value_type;
 
-/// A value, with the member of `as` that its type names: `u64` for U8 to U64 and BOOL (0 or 1), `i64` for I8
-/// to I64, `f64` for F32 and F64, `text` for STRING, `items` for ARRAY.
+/// A value. Its type selects the member of `as`: `u64` for U8 to U64 and BOOL (0 or 1), `i64` for I8 to I64,
+/// `f64` for F32 and F64, `text` for STRING, `items` for ARRAY.
 typedef struct ht_value {
   ht_value_type type;
   ht_value_type item_type;  // of an array
@@ -433,12 +453,13 @@ typedef struct ht_value {
     int64_t i64;
     double f64;
     ht_string text;
-    /// `count` items of the C type of their width: uint8_t (also BOOL), int32_t, float, …; ht_string for
-    /// STRING and ht_value for arrays in an array.
+    /// An array of `count` items of the C type that `item_type` names: uint8_t for U8 and BOOL, int32_t for
+    /// I32, float for F32, …; ht_string for STRING, ht_value for ARRAY.
     const void* items;
   } as;
 } ht_value;
 
+/// A key and its value.
 typedef struct ht_metadata_item {
   ht_string key;
   ht_value value;
@@ -446,9 +467,8 @@ typedef struct ht_metadata_item {
 
 /// The number of keys. Padding that an edit left in a header is not counted.
 HT_C_API size_t ht_model_metadata_count(const ht_model* model);
-/// The key and the value at `index`, in file order. The first call for a text or an array copies it into the
-/// model.
-/// `*item` belongs to the model. HT_OUT_OF_BOUNDS, HT_OUT_OF_MEMORY.
+/// Returns the key and the value at `index`, in file order. `*item` belongs to the model. The first call for
+/// a text or an array copies it into the model. HT_OUT_OF_BOUNDS, HT_OUT_OF_MEMORY.
 HT_C_API ht_status ht_model_metadata_at(const ht_model* model, size_t index, const ht_metadata_item** item,
                                         ht_error** error);
 /// The same by key, in constant time. HT_NOT_FOUND.
@@ -457,31 +477,32 @@ HT_C_API ht_status ht_model_metadata_get(const ht_model* model, const char* key,
 
 // Read a tensor.
 
-/// The stored bytes in place, valid as long as `tensor`. A read of an unreadable page is SIGBUS outside of
-/// ht_guard. HT_UNSUPPORTED_ENCODING for a splat and for rows of a column-major tensor, HT_TRUNCATED,
-/// HT_MISSING_SHARD.
+/// Returns the stored bytes in place, valid as long as `tensor`. Access to an unreadable page is SIGBUS
+/// outside of ht_guard. HT_UNSUPPORTED_ENCODING for a splat and for rows of a column-major tensor,
+/// HT_TRUNCATED, HT_MISSING_SHARD.
 HT_C_API ht_status ht_tensor_data(const ht_tensor* tensor, const void** data, size_t* bytes,
                                   ht_error** error);
-/// The stored bytes in writable memory, valid as long as `tensor`: private pages of the file, copied when
-/// written. Writes are visible through all such pointers into this model, but never in the file, nor to other
-/// functions.
+/// Returns the stored bytes in writable memory, valid as long as `tensor`: private pages of the file, which
+/// the system copies when they are written. Writes are visible through all such pointers into this model, but
+/// never in the file, nor to other functions.
 HT_C_API ht_status ht_tensor_private_data(const ht_tensor* tensor, void** data, size_t* bytes,
                                           ht_error** error);
-/// Writes `bytes` bytes of the row-major little-endian form, from its byte `begin` on. Splats are expanded,
-/// blocks are not decoded. HT_OUT_OF_BOUNDS.
+/// Writes `bytes` bytes of the tensor in row-major little-endian form to `out`, from byte `begin` of that
+/// form on. Splats are expanded, blocks are not decoded. HT_OUT_OF_BOUNDS.
 HT_C_API ht_status ht_tensor_copy_to(const ht_tensor* tensor, uint64_t begin, void* out, size_t bytes,
                                      ht_error** error);
 
-/// The elements `start`, `start + step`, … before `stop` of a dimension. Positions do not wrap: for a
-/// negative step, `stop` is -1 or more. A `step` of 0 is 1.
+/// The elements `start`, `start + step`, … before `stop` of a dimension. Negative positions do not count from
+/// the end: with a negative step, a `stop` of -1 includes position 0. A `step` of 0 means 1.
 typedef struct ht_slice {
   int64_t start;
   int64_t stop;
   int64_t step;
 } ht_slice;
 
+/// The treatment of values that the requested type does not hold.
 typedef enum ht_rounding {
-  HT_ROUND_NONE = 0,          // HT_WOULD_LOSE unless the type holds every value of the stored one
+  HT_ROUND_NONE = 0,          // HT_WOULD_LOSE unless the requested type holds every value of the stored type
   HT_ROUND_NEAREST_EVEN = 1,  // to the nearest value, ties to even
   HT_ROUND_TOWARD_ZERO = 2,
   HT_ROUND_STOCHASTIC = 3  // to a neighbour, at random by `seed` and the element's index
@@ -489,35 +510,39 @@ typedef enum ht_rounding {
 
 typedef struct ht_read_options {
   size_t size;
-  /// The dtype to write; HT_TYPE_UNKNOWN is the stored one. Blocks are decoded, and count as F32.
+  /// The dtype to write; HT_TYPE_UNKNOWN keeps the stored type. Other types decode blocks, whose values count
+  /// as F32.
   ht_type type;
   ht_rounding rounding;
   /// Values beyond the largest finite one become the largest finite one.
   int saturate;
+  /// The seed of HT_ROUND_STOCHASTIC.
   uint64_t seed;
-  /// Writes each 4- or 6-bit element as stored into the low bits of a byte of its own; `type` is the stored
-  /// one.
+  /// Writes each 4- or 6-bit element, as stored, into the low bits of its own byte. `type` must not name
+  /// another type.
   int unpack;
   const ht_work* work;
 } ht_read_options;
 
 /// Writes the selected elements to `out`: dense, row-major, native byte order. `slices` has one entry per
-/// dimension, or is NULL for all elements. Reads only what is selected, whole blocks at least, on all
-/// processors. `bytes` must be the size of the result: HT_SIZE_MISMATCH. HT_OUT_OF_BOUNDS, HT_WOULD_LOSE,
-/// HT_UNSUPPORTED_ENCODING for blocks as stored unless whole rows are selected.
+/// dimension, or is NULL for all elements. Reads only the selected elements, or the blocks that contain them,
+/// on all processors. HT_SIZE_MISMATCH unless `bytes` is the size of the result. HT_OUT_OF_BOUNDS,
+/// HT_WOULD_LOSE, HT_UNSUPPORTED_ENCODING for blocks as stored unless whole rows are selected.
 HT_C_API ht_status ht_tensor_read(const ht_tensor* tensor, const ht_slice* slices, size_t slice_count,
                                   const ht_read_options* options, void* out, size_t bytes, ht_error** error);
-/// Writes the selected values as F32 or F64, without options; `count` must be their number. I64 and U64 are
-/// rounded to F64; otherwise HT_WOULD_LOSE as above.
+/// Writes the selected values as F32 or F64. `count` must be the number of selected values. I64 and U64 are
+/// rounded to F64; for other types HT_WOULD_LOSE as above.
 HT_C_API ht_status ht_tensor_read_f32(const ht_tensor* tensor, const ht_slice* slices, size_t slice_count,
                                       float* out, size_t count, ht_error** error);
 HT_C_API ht_status ht_tensor_read_f64(const ht_tensor* tensor, const ht_slice* slices, size_t slice_count,
                                       double* out, size_t count, ht_error** error);
-/// One element as F64; `rank` indices. HT_OUT_OF_BOUNDS, HT_UNSUPPORTED_ENCODING for complex numbers.
+/// Writes one element as F64. `index` has `rank` indices, one per dimension. HT_OUT_OF_BOUNDS,
+/// HT_UNSUPPORTED_ENCODING for complex numbers.
 HT_C_API ht_status ht_tensor_value(const ht_tensor* tensor, const int64_t* index, size_t rank, double* value,
                                    ht_error** error);
 
-/// Infinities and NaNs are only counted; all else describes the finite values, and is NaN if there are none.
+/// Infinities and NaNs are only counted; all other fields describe the finite values. If there are none,
+/// `min`, `max`, `mean` and `standard_deviation` are NaN.
 typedef struct ht_statistics {
   size_t size;
   uint64_t count;
@@ -542,26 +567,29 @@ HT_C_API ht_status ht_tensor_statistics(const ht_tensor* tensor, const ht_work* 
 
 // DLPack.
 
+/// The memory of an exported tensor.
 typedef enum ht_access {
-  HT_ACCESS_READ_ONLY = 0,  // in place; a write is a fault of the process
+  HT_ACCESS_READ_ONLY = 0,  // in place; the consumer must not write
   HT_ACCESS_PRIVATE = 1,    // in place and writable, as ht_tensor_private_data
   HT_ACCESS_COPY = 2        // new memory: row-major, native byte order
 } ht_access;
 
-/// Exports a dense tensor on the CPU. `*managed` owns its bytes; its consumer calls the deleter, from any
-/// thread. Only the versioned form states that a tensor is read-only. HT_UNSUPPORTED_ENCODING for blocks and
-/// for dtypes that DLPack lacks; in place also for splats and big-endian elements; HT_MISALIGNED.
+/// Exports a dense tensor on the CPU. `*managed` shares ownership of the bytes; its consumer calls the
+/// deleter, from any thread. Only the versioned form states that a tensor is read-only.
+/// HT_UNSUPPORTED_ENCODING for blocks and for dtypes that DLPack lacks; also for splats and big-endian
+/// elements in place. HT_MISALIGNED.
 HT_C_API ht_status ht_tensor_to_dlpack(const ht_tensor* tensor, ht_access access,
                                        struct DLManagedTensor** managed, ht_error** error);
 /// The same as DLPack 1.1, which also has dtypes of 8 bits and fewer.
 HT_C_API ht_status ht_tensor_to_dlpack_versioned(const ht_tensor* tensor, ht_access access,
                                                  struct DLManagedTensorVersioned** managed, ht_error** error);
-// ht_from_dlpack, below, is the import.
+// To import a tensor, see ht_from_dlpack.
 
 // Load.
 
+/// The memory into which a load brings the bytes of tensors.
 typedef enum ht_strategy {
-  HT_STRATEGY_AUTOMATIC = 0,  // chosen from facts about files and machine
+  HT_STRATEGY_AUTOMATIC = 0,  // the library chooses from facts about the files and the machine
   HT_STRATEGY_MAPPED = 1,     // brings pages of the files into the page cache
   HT_STRATEGY_READ = 2,       // reads into the model's own memory, independent of the files
   HT_STRATEGY_STAGED = 3,     // a ring of buffers: for ht_model_stream
@@ -584,14 +612,15 @@ typedef struct ht_load_options {
   const ht_work* work;
 } ht_load_options;
 
+/// The result of a load.
 typedef struct ht_loaded {
   ht_strategy strategy;        // the one that was used
-  const char* code;            // why, for programs
-  const char* reason;          // why and how fast, for people
+  const char* code;            // the reason for the strategy, for programs
+  const char* reason;          // the reason and the speed, for people
   uint64_t requested_bytes;    // stored bytes of the requested tensors
-  uint64_t bytes;              // brought in by this call
-  uint64_t resident_bytes;     // in the model's own memory before
-  uint64_t cached_bytes;       // of `bytes`, in the page cache before; UINT64_MAX if unknown
+  uint64_t bytes;              // loaded by this call
+  uint64_t resident_bytes;     // in the model's own memory before this call
+  uint64_t cached_bytes;       // of `bytes`, in the page cache before this call; UINT64_MAX if unknown
   uint64_t streamed_bytes;     // of `bytes`, not kept: all or 0
   uint64_t direct_bytes;       // of `bytes`, by direct I/O
   uint64_t verified_bytes;     // compared with their checksums
@@ -603,30 +632,33 @@ typedef struct ht_loaded {
 /// own memory. HT_BUDGET_TOO_SMALL, HT_CHECKSUM_MISMATCH, HT_NOT_SEALED. A failed load can be repeated.
 HT_C_API ht_status ht_model_load(const ht_model* model, const ht_load_options* options,
                                  const ht_loaded** loaded, ht_error** error);
-/// Passes all bytes of the matching tensors to `consume`, in file order, every byte once per tensor. `data`
-/// is valid during the callback. Nonzero from `consume` ends the stream with HT_CANCELLED.
+/// Passes all bytes of the matching tensors to `consume`, in file order, every byte once per tensor. `index`
+/// is the position of the tensor in the model, `offset` the position of `data` in the tensor. `data` is valid
+/// during the callback. A nonzero return value of `consume` ends the stream with HT_CANCELLED.
 HT_C_API ht_status ht_model_stream(const ht_model* model,
                                    int (*consume)(void* context, size_t index, uint64_t offset,
                                                   const void* data, size_t bytes),
                                    void* context, const ht_load_options* options, const ht_loaded** loaded,
                                    ht_error** error);
-/// Reads stored bytes into the caller's memory, splats expanded. `place` is called once per matching tensor
-/// and returns memory of `info->byte_size` bytes, disjoint from all other, or NULL to skip the tensor.
-/// HT_OVERLAP.
+/// Reads stored bytes into the caller's memory; splats are expanded. `place` is called once per matching
+/// tensor. It returns memory of `info->byte_size` bytes, or NULL to skip the tensor. HT_OVERLAP if the memory
+/// of two tensors overlaps.
 HT_C_API ht_status ht_model_load_into(const ht_model* model,
                                       void* (*place)(void* context, const ht_tensor_info* info),
                                       void* context, const ht_load_options* options, const ht_loaded** loaded,
                                       ht_error** error);
 
-/// Brings matching tensors into memory; writes their number of bytes. `filter`, `work` and `bytes` may be
-/// NULL. HT_NOT_FOUND if no tensor matches.
+/// Brings matching tensors into memory and writes the number of bytes that it brought in to `bytes`.
+/// `filter`, `work` and `bytes` may be NULL. HT_NOT_FOUND if no tensor matches.
 HT_C_API ht_status ht_model_prefetch(const ht_model* model, const ht_filter* filter, const ht_work* work,
                                      uint64_t* bytes, ht_error** error);
-/// Drops matching tensors from memory and from the page cache; they stay usable. HT_IN_USE if a tensor handle
-/// still owns memory of HT_STRATEGY_READ; all other tensors are dropped. HT_NOT_FOUND.
+/// Drops matching tensors from memory and from the page cache and writes their total size to `bytes`. They
+/// stay usable and are read from disk again. HT_IN_USE if a tensor handle still owns memory of
+/// HT_STRATEGY_READ; all other tensors are dropped. HT_NOT_FOUND.
 HT_C_API ht_status ht_model_evict(const ht_model* model, const ht_filter* filter, uint64_t* bytes,
                                   ht_error** error);
 
+/// The place where the bytes of a tensor are.
 typedef enum ht_residence {
   HT_RESIDENCE_UNBOUND = 0,   // its file is missing or not mapped yet
   HT_RESIDENCE_MAPPED = 1,    // its file is mapped: pages are read on first access
@@ -643,8 +675,8 @@ typedef struct ht_residency {
   uint64_t resident_bytes;  // in the model's own memory
 } ht_residency;
 
-/// Writes where `count` tensors are, from the tensor `first` on, to an array of the caller. One query per
-/// file, so ask for all tensors at once. HT_OUT_OF_BOUNDS.
+/// Writes the residency of `count` tensors, from index `first` on, to the caller's array. Each call queries
+/// the page cache once per file, so query all tensors in one call. HT_OUT_OF_BOUNDS.
 HT_C_API ht_status ht_model_residency(const ht_model* model, size_t first, size_t count,
                                       ht_residency* residency, ht_error** error);
 
@@ -667,7 +699,7 @@ typedef struct ht_digest {
 /// Writes the digest in lower-case hexadecimal, with NUL.
 HT_C_API void ht_digest_hex(const ht_digest* digest, char out[65]);
 
-/// For ht_model_seal and ht_model_hash.
+/// Options of ht_model_seal and ht_model_hash.
 typedef struct ht_hash_options {
   size_t size;
   ht_hash algorithm;
@@ -680,9 +712,9 @@ typedef struct ht_hash_options {
   const ht_work* work;
 } ht_hash_options;
 
-/// Writes `FILE.htseal`, or `model.htseal` for a set, beside the model: checksums of every byte. An existing
-/// seal that the files do not match is HT_CHECKSUM_MISMATCH. `seal` may be NULL; else the caller frees
-/// `*seal`.
+/// Writes checksums of every byte of the model to `FILE.htseal`, or to `model.htseal` for a set, beside the
+/// model. HT_CHECKSUM_MISMATCH if the files do not match an existing seal. `seal` may be NULL; otherwise the
+/// caller frees `*seal`.
 HT_C_API ht_status ht_model_seal(const ht_model* model, const ht_hash_options* options, ht_seal** seal,
                                  ht_error** error);
 /// Reads the seal of the model at `path`, or the seal itself if `path` ends in ".htseal". HT_NOT_SEALED,
@@ -710,7 +742,7 @@ typedef struct ht_seal_entry {
   size_t file_index;  // of a tensor; SIZE_MAX for a splat
 } ht_seal_entry;
 
-/// Facts about a seal; texts belong to it. HT_OUT_OF_BOUNDS.
+/// Facts about a seal, its files and its tensors. Texts belong to the seal. HT_OUT_OF_BOUNDS.
 HT_C_API ht_status ht_seal_describe(const ht_seal* seal, ht_seal_info* info, ht_error** error);
 HT_C_API ht_status ht_seal_file(const ht_seal* seal, size_t index, ht_seal_entry* entry, ht_error** error);
 HT_C_API ht_status ht_seal_tensor(const ht_seal* seal, size_t index, ht_seal_entry* entry, ht_error** error);
@@ -750,7 +782,7 @@ typedef struct ht_bad_range {
 } ht_bad_range;
 
 typedef struct ht_verification {
-  int ok;  // HT_VERDICT_INTACT or HT_VERDICT_HEADERS_MATCH
+  int ok;  // the verdict is HT_VERDICT_INTACT or HT_VERDICT_HEADERS_MATCH
   ht_verdict verdict;
   uint64_t checked_bytes;
   ht_hash algorithm;
@@ -759,9 +791,9 @@ typedef struct ht_verification {
   size_t bad_count;
 } ht_verification;
 
-/// Compares the files of a model with their seal, or a `.ht` with its own checksum, on all processors. Also
-/// for files that no longer parse. HT_OK means that the comparison is complete: read `(*verification)->ok`.
-/// HT_NOT_SEALED, HT_BAD_SEAL.
+/// Compares the files of a model with their seal, or a `.ht` file with its own checksum, on all processors.
+/// Files that no longer parse can be compared too. HT_OK means that the comparison is complete; its result is
+/// `(*verification)->ok`. HT_NOT_SEALED, HT_BAD_SEAL.
 HT_C_API ht_status ht_verify(const char* path, const ht_verify_options* options,
                              const ht_verification** verification, ht_error** error);
 /// The same for the open files of a model, but damage is an error that names the first bad tensor:
@@ -785,19 +817,19 @@ HT_C_API ht_status ht_model_hash(const ht_model* model, const ht_hash_options* o
                                  const ht_hashes** hashes, ht_error** error);
 
 typedef struct ht_diagnosis {
-  const char* format;               // "" if it is not a known one
+  const char* format;               // "" if unknown
   int readable;                     // whether ht_model_open accepts the path
   const ht_error* const* problems;  // released with the diagnosis
   size_t problem_count;
-  const ht_error* const* warnings;  // the format allows it, but other programs may refuse it
+  const ht_error* const* warnings;  // allowed by the format, but other programs may refuse the file
   size_t warning_count;
   const char* const* missing_files;
   size_t missing_file_count;
 } ht_diagnosis;
 
-/// Checks a path by its headers and file sizes: what it is, what is wrong with it, what to do. A malformed
-/// file is HT_OK with problems. HT_OPEN_FAILED, HT_READ_FAILED, HT_NOT_REGULAR_FILE if the path cannot be
-/// examined.
+/// Checks the files of a path by their headers and sizes. Each problem has a hint that says how to fix it. A
+/// malformed file is HT_OK with problems. HT_OPEN_FAILED, HT_READ_FAILED, HT_NOT_REGULAR_FILE if the path
+/// cannot be examined.
 HT_C_API ht_status ht_validate(const char* path, const ht_open_options* options,
                                const ht_diagnosis** diagnosis, ht_error** error);
 
@@ -810,21 +842,23 @@ typedef struct ht_rename {
 } ht_rename;
 
 /// Changes the type of matching tensors: a dtype casts, a block encoding quantizes. A pattern with a wildcard
-/// skips tensors for which the type is unusual, such as integers, norms and biases; one without applies in
-/// any case.
+/// skips tensors for which the type is unusual, such as integers, norms and biases; a pattern without a
+/// wildcard always applies.
 typedef struct ht_type_rule {
   const char* pattern;
   ht_type type;
 } ht_type_rule;
 
-/// The options of `htensor convert`; also of ht_save. 0 is the program's default.
+/// The options of ht_model_convert and ht_save, as those of `htensor convert`; 0 is the default of that
+/// program.
 typedef struct ht_convert_options {
   size_t size;
   /// "safetensors", "gguf", …; NULL is the format of the target's extension.
   const char* format;
   /// The tensors to convert, by their names in the source.
   const ht_filter* filter;
-  /// The first that matches a name applies; HT_NOT_FOUND for one that matches none.
+  /// The first rename and the first type rule that match a name apply. HT_NOT_FOUND for a rename that applies
+  /// to no tensor and for a rule that changes no tensor.
   const ht_rename* renames;
   size_t rename_count;
   const ht_type_rule* types;
@@ -833,13 +867,14 @@ typedef struct ht_convert_options {
   ht_type dequantize;
   /// How values are rounded where `round` or `lossy` allows it; HT_ROUND_NONE is HT_ROUND_NEAREST_EVEN here.
   ht_rounding rounding;
+  /// As in ht_read_options.
   int saturate;
   uint64_t seed;
-  /// Alignment of tensor data, a power of two; 0 is the format's.
+  /// Alignment of tensor data in bytes, a power of two; 0 is the format's default.
   uint64_t alignment;
   /// Orders tensors as the format's reference writer does.
   int canonical;
-  /// Makes all tensors row-major and little-endian, even if the format can store others.
+  /// Makes all tensors row-major and little-endian, even if the format can store other layouts.
   int normalize_layout;
   /// Places data so that the file system can share blocks with the source (`--layout shared`).
   int share_blocks;
@@ -860,9 +895,9 @@ typedef struct ht_convert_options {
   int force;
   /// Plans and checks, writes nothing. Losses that are not allowed are listed instead of HT_WOULD_LOSE.
   int dry_run;
-  /// Not for ht_save: an MLIR module for IREE to write to this path, with this parameter scope. Tensors below
+  /// The path of an MLIR module for IREE to write, and its parameter scope; not for ht_save. Tensors below
   /// `inline_below` bytes are stored in the module: UINT64_MAX inlines all. The module is written last: if
-  /// that fails or is cancelled, the target is complete and stays.
+  /// its write fails or is cancelled, the target is complete and stays.
   const char* emit_mlir;
   const char* scope;
   uint64_t inline_below;
@@ -879,7 +914,7 @@ typedef enum ht_loss_kind {
 typedef struct ht_loss {
   ht_loss_kind kind;
   int is_allowed;
-  int is_tensor;  // `name` is a tensor, else a key of the metadata
+  int is_tensor;  // `name` is the name of a tensor, else a key of the metadata
   ht_string name;
   const char* why;
   const char* hint;
@@ -900,15 +935,15 @@ typedef struct ht_converted {
   const char* const* removed;  // files of the replaced set whose names were not reused
   size_t removed_count;
   const char* seal;        // NULL if the target is not sealed
-  const char* stale_seal;  // covers a replaced file and was not renewed; or NULL
+  const char* stale_seal;  // a seal that covers a replaced file and was not renewed; or NULL
   const ht_loss* const* losses;
   size_t loss_count;
   const ht_error* const* warnings;  // why common readers may refuse the files; released with the result
   size_t warning_count;
 } ht_converted;
 
-/// Writes the model to `target`, in another format or another form. Bytes that do not change are shared or
-/// copied by the kernel; the files appear whole or not at all. The target may be the model's own file.
+/// Writes the model to `target`, in another format or with other names, types or layout. Bytes that do not
+/// change are shared or copied by the kernel. The write is atomic. The target may be the model's own file.
 /// HT_WOULD_LOSE, HT_ALREADY_EXISTS, HT_CHANGED_UNDERFOOT, HT_NO_SPACE, HT_WRITE_FAILED, HT_IN_USE,
 /// HT_CANCELLED.
 HT_C_API ht_status ht_model_convert(const ht_model* model, const char* target,
@@ -919,7 +954,7 @@ HT_C_API ht_status ht_model_convert(const ht_model* model, const char* target,
 
 typedef struct ht_diff_options {
   size_t size;
-  /// Compares values, across dtypes and encodings, and allows |a - b| up to `tolerance`. If 0, bytes are
+  /// Compares values, across dtypes and encodings, and allows |a - b| up to `tolerance`. Otherwise bytes are
   /// compared.
   int compare_values;
   double tolerance;
@@ -938,7 +973,7 @@ typedef struct ht_difference {
   ht_string name;
   ht_difference_kind why;
   uint64_t first_byte;  // in the row-major little-endian form; UINT64_MAX if unknown
-  double max_abs;       // these three are NaN if unknown
+  double max_abs;       // `max_abs`, `rms` and `cosine` are NaN if unknown
   double rms;
   double cosine;
 } ht_difference;
@@ -961,16 +996,16 @@ typedef struct ht_differences {
   size_t metadata_differ_count;
 } ht_differences;
 
-/// Compares two models of any formats by names, types, shapes, contents and metadata. Differences are HT_OK:
-/// read
-/// `(*differences)->same`. HT_OUT_OF_BOUNDS for an invalid tolerance, HT_READ_FAILED, HT_CANCELLED.
+/// Compares two models of any formats by names, types, shapes, contents and metadata. HT_OK means that the
+/// comparison is complete; its result is `(*differences)->same`. HT_OUT_OF_BOUNDS for an invalid tolerance,
+/// HT_READ_FAILED, HT_CANCELLED.
 HT_C_API ht_status ht_diff(const ht_model* a, const ht_model* b, const ht_diff_options* options,
                            const ht_differences** differences, ht_error** error);
 
 // Edit metadata.
 
-/// Sets a key to `value`; or, if that is NULL, to `text`, which is read as the type that the key has, a
-/// string for a new key; or, if both are NULL, removes the key.
+/// Sets a key to `value` or, if `value` is NULL, to `text`. If both are NULL, removes the key. `text` is
+/// parsed as the type of the existing key; for a new key it is a string.
 typedef struct ht_metadata_edit {
   ht_string key;
   const ht_value* value;
@@ -1005,7 +1040,8 @@ HT_C_API ht_status ht_edit_metadata(const char* path, const ht_metadata_edit* ed
 typedef struct ht_tensor_to_save {
   size_t size;
   ht_string name;
-  /// The tensor to save under `name`, without a copy where possible; the fields below are then ignored.
+  /// The tensor to save under `name`, without a copy where possible. If it is set, the fields below are
+  /// ignored. NULL saves the elements at `data`.
   const ht_tensor* tensor;
   ht_type type;
   uint32_t rank;
@@ -1022,14 +1058,14 @@ typedef struct ht_tensor_to_save {
 
 typedef struct ht_save_options {
   size_t size;
-  /// As for a conversion of these tensors; may be NULL. `filter` and `renames` apply to their names, and
-  /// `types` and `dequantize` convert their values, also in memory.
+  /// The options of a conversion of these tensors; may be NULL. `filter` and `renames` apply to their names,
+  /// and `types` and `dequantize` convert their values, also of elements in memory.
   const ht_convert_options* convert;
   const ht_metadata_item* metadata;
   size_t metadata_count;
 } ht_save_options;
 
-/// Writes tensors to `target`, whole or not at all. HT_DUPLICATE_TENSOR, HT_SIZE_MISMATCH unless `bytes`
+/// Writes tensors to `target`; the write is atomic. HT_DUPLICATE_TENSOR, HT_SIZE_MISMATCH unless `bytes`
 /// matches type and dims, and the errors of ht_model_convert.
 HT_C_API ht_status ht_save(const char* target, const ht_tensor_to_save* tensors, size_t tensor_count,
                            const ht_save_options* options, const ht_converted** converted, ht_error** error);
@@ -1042,7 +1078,7 @@ HT_C_API ht_status ht_save_to_memory(const ht_tensor_to_save* tensors, size_t te
                                      ht_error** error);
 /// Fills in type, rank, dims, strides, data and bytes from a DLPack tensor, which the caller keeps until the
 /// save is over and then deletes. HT_DEVICE_UNAVAILABLE unless the memory is on the CPU, HT_BAD_DTYPE for
-/// lanes and for dtypes that the library lacks, HT_BAD_VERSION for a major version other than 1.
+/// more than one lane and for dtypes that the library lacks, HT_BAD_VERSION for a major version other than 1.
 HT_C_API ht_status ht_from_dlpack(const struct DLManagedTensor* managed, ht_tensor_to_save* tensor,
                                   ht_error** error);
 HT_C_API ht_status ht_from_dlpack_versioned(const struct DLManagedTensorVersioned* managed,

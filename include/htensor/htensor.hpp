@@ -1,5 +1,5 @@
 // clang-format off
-// H-Tensor: opens model weights without reading them, typed by the compiler.
+// H-Tensor: opens model weights without reading their data; the compiler checks dtypes and shapes.
 //
 //   #include <htensor/htensor.hpp>
 //
@@ -18,6 +18,14 @@
 //     HT_TRY(ht::write("row.ht", twice));                            // the whole file or nothing
 //     return corner + static_cast<float>(next) + wide(0, 1) + all(0) + static_cast<float>(bytes);
 //   }
+//
+// Models, tensors and storages are handles: copies share the bytes, and destroying the last handle releases
+// them. Many threads may use const handles at once; each header states its exceptions.
+//
+// Terms. A dense tensor stores its elements one by one. A block encoding, such as ggml's Q4_K, stores blocks
+// of elements with shared scales. A splat repeats one pattern and has no bytes in the file. A set is a model
+// in several files, its shards. A seal is a file of checksums beside a model. Comments name the error codes
+// of a function in back quotes: `not_found`.
 // clang-format on
 #pragma once
 
@@ -56,7 +64,7 @@
 #include <htensor/values/statistics.hpp>
 #include <string_view>
 
-// The version of the library.
+// The version of this header and of the library that it belongs to.
 
 namespace ht::inline v1 {
 

@@ -9,16 +9,17 @@
     weights.numpy()                               # in place: zero copy, read-only
     weights[:4, ::2], weights.to("float32")       # only these elements; any type or encoding as float32
 
-Functions take a path, which is anything that os.fspath takes, or an open Model:
+Functions take a path (anything that os.fspath accepts) or an open Model:
 
     open, from_bytes, from_fd      a Model
     load, prefetch, evict, residency   memory and the page cache
     seal, verify, hash, validate   integrity
     convert, save, to_bytes, diff, edit_metadata   writing and comparing
 
-Errors are htensor.Error with code, rule, path, tensor, offset and hint. NotFoundError is also a KeyError, and FileError
-an OSError. Long calls release the GIL, take progress=True or a callable, and stop on KeyboardInterrupt with nothing
-half-written. numpy is needed for values only; torch and ml_dtypes are optional.
+Errors are htensor.Error with code, rule, path, tensor, offset and hint. NotFoundError is also a KeyError, and
+FileError an OSError. Long calls release the GIL, take progress=True or a callable, and stop on
+KeyboardInterrupt without leaving a partial file. Only values of tensors need numpy; torch and ml_dtypes are
+optional.
 """
 
 from ._errors import Error, FileError, NotFoundError, OutOfMemoryError
@@ -65,7 +66,7 @@ __version__: str = _version()
 
 
 def cpu_features() -> "list[str]":
-    """The CPU features in use beyond the baseline."""
+    """The names of the CPU features that the library uses beyond the baseline."""
     return _cpu_features().split()
 
 

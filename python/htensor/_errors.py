@@ -1,4 +1,4 @@
-"""Exceptions. `from_native` chooses the class by the code of the C library."""
+"""The exceptions. `from_native` chooses the class by the error code of the C library."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Error(Exception):
     """A call of htensor failed.
 
-    code     the kind of failure, such as "truncated"; docs/formats.md lists the codes
+    code     the kind of failure, such as "truncated": the ht_status of htensor.h in lower case, without HT_
     rule     the name of the broken rule, which stays the same between releases
     message  what is wrong
     hint     how to fix it, or None
@@ -76,13 +76,12 @@ class Error(Exception):
 
 
 class NotFoundError(Error, KeyError):
-    """A name does not exist: of a tensor, a key of the metadata, a format, or a model in a folder. Or a pattern matches
-    no name."""
+    """A tensor, metadata key, format or folder's model does not exist, or a pattern matches no name."""
 
 
 class FileError(Error, OSError):
-    """A file cannot be opened, read or written. `errno` is that of the system call. The exception is also the
-    subclass of OSError for that errno, such as FileNotFoundError."""
+    """A file cannot be opened, read or written. `errno` is the error of the system call. The exception is
+    also an instance of the OSError subclass for that errno, such as FileNotFoundError."""
 
 
 class OutOfMemoryError(Error, MemoryError):
@@ -108,7 +107,7 @@ _file_classes: dict[type[OSError], type[Error]] = {OSError: FileError}
 
 
 def _file_class(errno: int) -> type[Error]:
-    """FileError that is also the subclass of OSError for the errno."""
+    """A class derived from FileError and from the OSError subclass for the errno."""
     base = type(OSError(errno, ""))
     if base not in _file_classes:
         names = {"__doc__": FileError.__doc__, "__module__": FileError.__module__}
@@ -132,7 +131,7 @@ def make_error(message: str, facts: dict[str, Any]) -> Error:
 def from_native(
     code: str, rule: str, message: str, hint: str, path: str, tensor: str, offset: int, errno: int
 ) -> Error:
-    """The exception for an error of the C library, where empty texts mean unknown."""
+    """The exception for an error of the C library, in which an empty text means that a fact is unknown."""
     facts = {
         "code": code,
         "rule": rule or None,

@@ -1,7 +1,7 @@
-"""Hints of the library for Python.
+"""Translates hints of the library to Python.
 
-The library writes hints for its program, such as "use --shard-size", and for C. Both are translated here, as every error
-and every loss passes through this module.
+The library words its hints for its command-line program ("use --shard-size") and for C. Every error and every
+loss passes through this module, which replaces them with keywords and functions of Python.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Options of the program that have no value.
+# Options of the program without a value, and the keywords for them.
 _FLAGS = {
     "canonical": "canonical",
     "drop-metadata": "drop_metadata",
@@ -24,7 +24,7 @@ _FLAGS = {
     "round": "round",
     "usual-order": "normalize_layout",
 }
-# Options with a value.
+# Options of the program with a value, and the keywords for them.
 _VALUES = {
     "algorithm": "algorithm",
     "align": "align",
@@ -52,7 +52,7 @@ def _option(match: re.Match[str]) -> str:
     return f"{_VALUES[name]}={value or ''}"
 
 
-# In this order; a call of the program ends at its backtick.
+# Applied in this order. A quoted call of the program ends at its closing backtick.
 _RULES: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"; `htensor ls` lists all of them", ""),
     (r"`htensor ls --headers-only` lists", "`htensor.open(path, allow_incomplete=True)` lists"),

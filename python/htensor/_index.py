@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 
 def select(index: Any, shape: tuple[int, ...]) -> tuple[tuple[tuple[int, int, int], ...], tuple[int, ...], bool]:
-    """Slices (start, stop, step) of each dimension, the shape of the result, and whether the result is a scalar:
-    numpy returns an element if all indices are integers."""
+    """Returns the slice (start, stop, step) of each dimension, the shape of the result, and whether the
+    result is a scalar. As in numpy, it is a scalar if all indices are integers."""
     items = index if isinstance(index, tuple) else (index,)
     used = sum(1 for item in items if item is not None and item is not Ellipsis)
     ellipses = sum(1 for item in items if item is Ellipsis)
@@ -44,7 +44,7 @@ def select(index: Any, shape: tuple[int, ...]) -> tuple[tuple[tuple[int, int, in
 
 
 def _position(item: Any, axis: int, extent: int) -> int:
-    # numpy takes a bool for a mask.
+    # numpy interprets a bool as a mask.
     if isinstance(item, bool) or type(item).__name__ in ("bool_", "bool"):
         raise IndexError("a mask is not supported here; use numpy()[mask]")
     try:

@@ -1,4 +1,4 @@
-"""Metadata from Python values to the typed values of GGUF."""
+"""Converts Python values to typed metadata values, with the types of GGUF."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ _TYPES = {
 }  # fmt: skip
 _ARRAY = 9
 _F32 = 6
-# Larger numbers round to infinity.
+# Larger doubles round to infinity as F32.
 _MAX_F32 = 3.4028235e38
 _NUMPY = {
     "uint8": 0, "int8": 1, "uint16": 2, "int16": 3, "uint32": 4, "int32": 5, "float32": 6, "bool": 7, "uint64": 10,
     "int64": 11, "float64": 12, "float16": 6,
 }  # fmt: skip
-# Limits of the integer types by number.
+# The smallest and largest value of each integer type, by type number.
 _LIMITS = {0: (0, 255), 1: (-128, 127), 2: (0, 0xFFFF), 3: (-0x8000, 0x7FFF), 4: (0, 0xFFFFFFFF),
            5: (-0x80000000, 0x7FFFFFFF), 10: (0, 2**64 - 1), 11: (-(2**63), 2**63 - 1)}  # fmt: skip
 
 
 class Value:
-    """A value of metadata with a type: Value("U64", 5), Value("F32", [0.1, 0.2]).
+    """A metadata value with a type: Value("U64", 5), Value("F32", [0.1, 0.2]).
 
-    The types are U8, I8, U16, I16, U32, I32, U64, I64, F32, F64, BOOL and STRING. Scalars and arrays of numpy have a
-    type already. Other integers are U32 where they fit, else I32, U64 or I64, and in a list I32 where they fit;
-    other floats are F32 if that is exact, else F64.
+    The types are U8, I8, U16, I16, U32, I32, U64, I64, F32, F64, BOOL and STRING. Other values need no Value:
+    numpy scalars and arrays have a type. An int becomes U32 if it fits, else I32, U64 or I64; in a list, the
+    ints become I32 if all fit, else U32, I64 or U64. A float becomes F32 if that is exact, else F64.
     """
 
     __slots__ = ("type", "value")
@@ -94,7 +94,7 @@ def _check(key: str, kind: int, value: Any) -> None:
 
 
 def normalize_value(key: str, value: Any) -> tuple[Any, ...]:
-    """(type, value), or (9, item type, list)."""
+    """The value as the extension takes it: (type, value), or (9, item type, list) for an array."""
     if isinstance(value, Value):
         kind, value = _TYPES[value.type], value.value
         if isinstance(value, (list, tuple)):

@@ -1,4 +1,4 @@
-"""The class Model, and the functions that open one."""
+"""The class Model, and the functions that open a model."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 _FAULTS = {"guarded": 0, "off": 1, "zero_fill": 2}
 _STRATEGIES = {"automatic": 0, "mapped": 1, "read": 2}
-# Reads into buffers of the caller.
+# The strategy of `load_into`, which reads into buffers of the caller.
 _EXTERNAL = 4
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 def size_of(size: Size, name: str) -> int:
-    """Bytes of a number or of a text such as "512M" or "2.5GiB"; powers of 1024. 0 for None."""
+    """The bytes of a number or of a text such as "512M" or "2.5GiB" (powers of 1024); 0 for None."""
     if size is None:
         return 0
     if isinstance(size, str):
@@ -49,14 +49,14 @@ def size_of(size: Size, name: str) -> int:
 
 
 def patterns_of(patterns: Patterns) -> list[str]:
-    """A list of patterns."""
+    """The patterns as a list."""
     if patterns is None:
         return []
     return [patterns] if isinstance(patterns, str) else list(patterns)
 
 
 def choose(table: dict[str, int], value: str, name: str) -> int:
-    """The number of a word."""
+    """The number of a word in the table; ValueError for other words."""
     if value not in table:
         raise ValueError(f"{name}={value!r} does not exist; use {' or '.join(map(repr, table))}")
     return table[value]
@@ -97,7 +97,7 @@ class Model(_native.Model, Mapping[str, Tensor]):
         """Pairs of name and tensor, in file order."""
         return _Items(self)
 
-    # Two models are compared by `diff`.
+    # Models compare by identity; htensor.diff compares contents.
     __eq__ = object.__eq__
     __ne__ = object.__ne__
     __hash__ = object.__hash__  # type: ignore[assignment]
@@ -149,8 +149,8 @@ class Model(_native.Model, Mapping[str, Tensor]):
         """Reads the stored bytes of tensors into writable buffers of `nbytes` bytes each, by direct I/O where
         possible. Splats are expanded. ValueError for a buffer of another size.
 
-        An array of numpy gets the elements whatever the byte order and the order of dimensions in the file; TypeError
-        for an array of another dtype. Other buffers cannot take column-major tensors (ValueError)."""
+        A numpy array receives the elements whatever their byte order and layout in the file; TypeError for an
+        array of another dtype. Other buffers cannot take column-major tensors (ValueError)."""
         plain: dict[str, Any] = {}
         for name, buffer in buffers.items():
             plain.update(self._place(name, buffer, verify))
@@ -165,8 +165,8 @@ class Model(_native.Model, Mapping[str, Tensor]):
             return Loaded(**_native.load_into(self, plain, options, report))
 
     def _place(self, name: str, buffer: Any, verify: bool) -> dict[str, Any]:
-        """The buffer as the extension takes it; empty if the elements were copied already, because the stored bytes
-        are not those of an array in row-major order."""
+        """Returns the buffer as the extension takes it. Returns no buffer if the stored bytes differ from the
+        bytes of a row-major array: the elements are then copied here."""
         is_array = hasattr(buffer, "flags") and hasattr(buffer, "dtype") and hasattr(buffer, "view")
         tensor = self[name] if isinstance(name, str) and name in self else None
         if tensor is not None:
@@ -182,7 +182,7 @@ class Model(_native.Model, Mapping[str, Tensor]):
             if column_major:
                 raise ValueError(f"tensor {name!r} is column-major; pass an array of numpy, or use tobytes()")
         if is_array and buffer.flags.c_contiguous:
-            # The buffer protocol lacks the dtypes of ml_dtypes.
+            # The buffer protocol does not support dtypes of ml_dtypes.
             buffer = buffer.reshape(-1).view("uint8")
         return {name: buffer}
 
@@ -206,7 +206,7 @@ Model.__module__ = "htensor"
 def open_options(
     faults: str = "guarded", allow_incomplete: bool = False, max_header: Size = None, catalog_only: bool = False
 ) -> dict[str, Any]:
-    """Options of the C library."""
+    """The options as the extension takes them."""
     return {
         "faults": choose(_FAULTS, faults, "faults"),
         "allow_incomplete": allow_incomplete,
@@ -220,11 +220,12 @@ def open(
 ) -> Model:
     """Opens a file of any format, the index of a sharded model, a part of a split one, or a folder with one model.
 
-    faults            what a page of a mapped file that cannot be read does (truncated, a disk error): "guarded" raises
-                      Error in calls of htensor, and is SIGBUS where an array in place is read; "zero_fill" reads zeros
-                      there, see Model.check_faults(); "off" installs no handler of SIGBUS
-    allow_incomplete  also opens a file that is not downloaded yet: all tensors are listed, and missing bytes raise
-                      Error when they are read
+    faults            the effect of reading an unreadable page of a mapped file (truncated file, disk error).
+                      "guarded": calls of htensor raise Error, and reading an array in place is SIGBUS;
+                      "zero_fill": arrays in place read as zeros instead, see Model.check_faults();
+                      "off": no handler of SIGBUS is installed
+    allow_incomplete  also opens an incomplete download: all tensors are listed, and reading missing bytes
+                      raises Error
     max_header        the maximum bytes of a header, such as 1000000 or "1G"; None is the limit of the format
 
     Raises FileError, which is an OSError, if the file cannot be opened, and Error if it breaks a rule of its format.
@@ -233,10 +234,11 @@ def open(
 
 
 def from_bytes(data: Any, *, allow_incomplete: bool = False, max_header: Size = None) -> Model:
-    """Opens a file in memory without a copy: bytes, memoryview, mmap, or any buffer, which must not change."""
+    """Opens a file in memory, without a copy. `data` is bytes, memoryview, mmap or another buffer; it must
+    not change while the model, its tensors or arrays in place exist."""
     return _native.open_bytes(Model, data, open_options("guarded", allow_incomplete, max_header))
 
 
 def from_fd(fd: int, *, faults: str = "guarded", allow_incomplete: bool = False, max_header: Size = None) -> Model:
-    """Opens a file by a descriptor, which is duplicated."""
+    """Opens a file by a descriptor. The descriptor is duplicated, so the caller may close it."""
     return _native.open_fd(Model, fd, open_options(faults, allow_incomplete, max_header))

@@ -1,4 +1,4 @@
-"""The extension module over htensor.h; python/native/*.cpp. Use the package htensor instead."""
+"""The extension module over htensor.h, from python/native/*.cpp. Use the package htensor instead."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar

@@ -75,9 +75,9 @@ def load(
 ) -> Model:
     """Opens a model and brings its tensors into memory. Returns the model.
 
-    strategy    "automatic" chooses from facts about files and machine; "mapped" fills the page cache; "read" reads
-                into the model's own memory, independent of the file afterwards. `verify` and `hash` read a model that
-                exceeds memory once, through a small ring.
+    strategy    "automatic" chooses from facts about files and machine; "mapped" fills the page cache; "read"
+                reads into the model's own memory, which does not depend on the file afterwards. To check a
+                model that exceeds memory, call `verify` or `hash`, which read it once through a small ring.
     include     patterns of names to load, such as "blk.0.*"; None is all
     exclude     patterns of names to leave out
     budget      the memory limit, such as "8G"; None is 7/8 of the available memory
@@ -139,7 +139,8 @@ def seal(
     max_splat: Size = None,
     progress: Progress = None,
 ) -> Seal:
-    """Writes checksums of every byte beside the model: FILE.htseal, or model.htseal for several files.
+    """Writes checksums of every byte beside the model: FILE.htseal for a single file and for part 1 of a
+    split GGUF, model.htseal for a shard index and for a folder.
 
     algorithm  "crc64nvme", "xxh3-128" or "sha256"
     force      replaces a seal that the files do not match; else Error (checksum_mismatch)
@@ -227,12 +228,12 @@ def verify(
     """Compares the files of a model with their seal, or a .ht file with its own checksum, on all processors.
 
     quick  reads headers and sizes only: milliseconds for files of any size
-    check  raises Error if bytes differ, with the report as `verification`; check=False returns the report, whose
-           `ok` and truth value are False then
+    check  raises Error if bytes differ, with the report as `verification`; check=False returns a report whose
+           `ok` and truth value are False instead
 
-    Works for files that no longer parse. Error (not_sealed) if there is no seal. An open model is compared as it was
-    opened, even if its path has another file now; the report then lists no ranges, and `checked_bytes` counts the
-    bytes of tensors.
+    Works for files that no longer parse. Error (not_sealed) if there is no seal. For an open model, the files
+    that it has open are compared, even if its path names another file now; the report then lists no ranges,
+    and `checked_bytes` counts the bytes of tensors.
     """
     options = {"quick": quick, "max_header": size_of(max_header, "max_header")}
     if isinstance(path, Model):
@@ -269,8 +270,8 @@ def hash(
 
 
 def validate(path: StrPath, *, max_header: Size = None) -> Diagnosis:
-    """What a path is, what is wrong with it and what to do, by its headers and file sizes. A malformed file is not an
-    exception here: its problems are in the result."""
+    """Checks the headers and file sizes of a path. Returns its format, its problems and their remedies. A
+    malformed file does not raise: its problems are in the result."""
     return Diagnosis(**_native.validate(os.fsencode(path), open_options(max_header=max_header)))
 
 
@@ -278,7 +279,7 @@ def validate(path: StrPath, *, max_header: Size = None) -> Diagnosis:
 
 
 def _type_code(name: Any, option: str) -> int:
-    """The number of a type that is named as in htensor, numpy or torch; names of htensor in any case."""
+    """The number of a type, named as in htensor (in upper or lower case), numpy or torch."""
     if not isinstance(name, str):
         return _types.code_of(name)
     # "f4" is F32 as in numpy, and "F4" has four bits.
@@ -296,7 +297,7 @@ def _type_rules(rules: Mapping[str, Any] | None, option: str) -> list[tuple[str,
 
 
 def _check_keywords(function: str, options: dict[str, Any], own: tuple[str, ...]) -> None:
-    """TypeError that names the public function for a keyword that `convert` lacks."""
+    """Raises TypeError for a keyword that `convert` lacks. The message names the public function."""
     valid = sorted({*(_convert_options.__kwdefaults__ or ()), *own})
     for name in options:
         if name not in valid:
@@ -410,8 +411,8 @@ def convert(
     format            "safetensors", "gguf", "irpa", "ht", "npy"; None is the format of the target's extension
     include, exclude  patterns of names of the source
     rename            patterns to new names, one * on each side: {"model.*": "*"}
-    cast, quantize    patterns to types: {"*": "BF16"}, {"blk.*": "Q8_0"}; the first that matches applies, those of
-                      `quantize` before those of `cast`
+    cast, quantize    patterns to types: {"*": "BF16"}, {"blk.*": "Q8_0"}; the first matching pattern applies,
+                      and patterns of `quantize` come before patterns of `cast`
     dequantize        decodes block encodings: True is F32; or "F16", "BF16"
     round             allows rounding: True or "nearest_even", "toward_zero", "stochastic" (with `seed`)
     saturate          values beyond the largest finite one become the largest finite one
@@ -463,7 +464,7 @@ def save(
 
     tensors   names to arrays of numpy or torch, objects with DLPack, htensor.Tensor, or Raw for stored bytes
     metadata  keys to str, int, float, bool, lists, scalars of numpy, or Value for another type of GGUF; safetensors
-              stores str only. An open model gives its metadata with their exact types.
+              stores str only. From an open Model, all metadata is copied with its exact types.
     format    "safetensors", "gguf", "irpa", "ht", "npy"; None is the format of the extension
     force     replaces an existing file; else FileExistsError
     options   as for `convert`: cast, quantize, align, shard_size, …
@@ -513,8 +514,8 @@ def edit_metadata(
     max_header: Size = None,
     progress: Progress = None,
 ) -> bool:
-    """Sets keys of the metadata of one safetensors or GGUF file, or removes those whose value is None. The file is
-    replaced atomically; open models keep the old one. Returns whether the file changed."""
+    """Sets metadata keys of one safetensors or GGUF file, and removes the keys whose value is None. The file
+    is replaced atomically; open models keep the old file. Returns whether the file changed."""
     edits = {key: None if value is None else _metadata.normalize_value(key, value) for key, value in changes.items()}
     options = {"no_grow": no_grow, "max_header": size_of(max_header, "max_header")}
     with reporting(progress, "edit") as report:
@@ -522,12 +523,12 @@ def edit_metadata(
 
 
 def crc64nvme(data: Any, before: int = 0) -> int:
-    """The CRC-64/NVME of a buffer; `before` is the sum of the preceding bytes."""
+    """The CRC-64/NVME of a buffer; `before` is the CRC of the preceding bytes."""
     return _native.crc64nvme(data, before)
 
 
 def crc64nvme_combine(first: int, second: int, second_bytes: int) -> int:
-    """The CRC-64/NVME of two adjacent ranges from the sum of each; `second_bytes` is the size of the second range."""
+    """The CRC-64/NVME of two adjacent ranges, from the CRC of each and the size of the second."""
     return _native.crc64nvme_combine(first, second, second_bytes)
 
 

@@ -57,7 +57,7 @@ class Bar:
         self._shown = False
 
     def __call__(self, done: int, total: int, seconds: float) -> None:
-        # Work of a moment needs no bar.
+        # Short calls show no bar.
         if seconds < 0.3 and not self._shown:
             return
         text = _text(self._label, done, total, seconds)

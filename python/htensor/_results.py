@@ -1,4 +1,4 @@
-"""What long calls return."""
+"""The results of long calls."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Stats(Record):
 
 
 class Loaded(Record):
-    """What a load did. Sizes are in bytes; None if unknown."""
+    """The report of a load. Sizes are in bytes; None if unknown."""
 
     __slots__ = (
         "strategy", "code", "reason", "requested_bytes", "bytes", "resident_bytes", "cached_bytes", "streamed_bytes",
@@ -140,7 +140,7 @@ class Hashes(Record):
 
 
 class Diagnosis(Record):
-    """What a path is, and what is wrong with it. `readable`: whether `open` accepts it."""
+    """The format of a path and its problems. `readable` is whether `open` accepts the path."""
 
     __slots__ = ("format", "readable", "problems", "warnings", "missing_files")
     format: str
@@ -164,8 +164,9 @@ class Loss(Record):
 
 
 class Converted(Record):
-    """What was written, or for dry_run=True what would be. `path` is the file to open the model by; `copied_by` has
-    bytes by way of copying; `stale_seal` covers a replaced file and was not renewed."""
+    """The files that were written, or with dry_run=True that would be written. Open the new model by `path`.
+    `copied_by` maps each copy method to its bytes. `stale_seal` is a seal that covers a replaced file and was
+    not renewed."""
 
     __slots__ = (
         "path", "files", "file_bytes", "bytes", "copied_by", "removed", "seal", "stale_seal", "losses", "warnings",
@@ -196,7 +197,7 @@ class Difference(Record):
 
 
 class Differences(Record):
-    """How two models differ. `same` covers tensors and metadata, `same_tensors` tensors alone."""
+    """The differences of two models. `same` covers tensors and metadata, `same_tensors` tensors alone."""
 
     __slots__ = (
         "same", "same_tensors", "only_a", "only_b", "differ", "metadata_only_a", "metadata_only_b", "metadata_differ",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _ROUNDINGS = {False: 0, None: 0, True: 1, "nearest_even": 1, "toward_zero": 2, "stochastic": 3}
 _READ_ONLY, _PRIVATE, _COPY = 0, 1, 2
 _CPU = (1, 0)
-# Copied between two checks for signals.
+# The number of bytes that are copied between two checks for signals.
 _COPY_BYTES = 64 << 20
 
 
@@ -95,7 +95,7 @@ class Tensor(_native.Tensor):
         expanded, blocks are not decoded, and elements of 4 and 6 bits stay packed. ValueError for another size. Needs
         no numpy."""
         if hasattr(buffer, "flags") and hasattr(buffer, "dtype") and buffer.flags.c_contiguous:
-            # The buffer protocol lacks the dtypes of ml_dtypes.
+            # The buffer protocol does not support dtypes of ml_dtypes.
             buffer = _bytes_of(buffer)
         with memoryview(buffer) as view:
             if view.readonly or not view.c_contiguous:
@@ -105,7 +105,7 @@ class Tensor(_native.Tensor):
             self._copy(view)
 
     def _copy(self, buffer: Any) -> None:
-        """Copies in parts: Python handles signals between two of them."""
+        """Copies in parts, so that Python handles signals between parts."""
         if not self.nbytes:
             return
         with memoryview(buffer) as view, view.cast("B") as memory:
@@ -119,8 +119,8 @@ class Tensor(_native.Tensor):
         """The stored elements as a read-only array, in place where possible: a copy for 4 and 6 bits, and for a splat
         whose pattern is not one element. The array keeps the file mapped.
 
-        Reading the array is reading a mapped file: if the file is truncated meanwhile, the process gets SIGBUS,
-        unless the model was opened with faults="zero_fill". Indexing and `to` raise Error instead.
+        Reading the array reads the mapped file. If the file is truncated, this is SIGBUS, unless the model
+        was opened with faults="zero_fill". Indexing and `to` raise Error instead.
         """
         np = _types.import_numpy()
         code, bits, elements, block_bytes, plain, column_major, big_endian, splat = self._facts
@@ -159,15 +159,15 @@ class Tensor(_native.Tensor):
         if array.size:
             self._read(slices, options, _bytes_of(array), progress)
         if code == _types.I4 and dtype != np.uint8:
-            # ml_dtypes keeps a 4-bit integer as a byte with its sign.
+            # ml_dtypes stores a 4-bit integer sign-extended to a byte.
             raw = array.view(np.int8)
             raw <<= 4
             raw >>= 4
         return array
 
     def __getitem__(self, index: Any) -> Any:
-        """A new array with the indexed elements, which are all that is read. An index is as in numpy: integers,
-        slices, Ellipsis and None. Block encodings are decoded to float32."""
+        """A new array with the indexed elements. Only these are read, and whole blocks of block encodings,
+        which are decoded to float32. An index has integers, slices, Ellipsis and None, as in numpy."""
         code, bits, _, block_bytes, _, _, _, splat = self._facts
         shape = self.shape
         slices, result, is_scalar = _index.select(index, shape)
@@ -210,7 +210,7 @@ class Tensor(_native.Tensor):
         round     False raises Error (would_lose) unless `dtype` holds every value of the stored type. True or
                   "nearest_even", "toward_zero" and "stochastic" round.
         saturate  values beyond the largest finite one become the largest finite one
-        seed      of stochastic rounding
+        seed      the seed of stochastic rounding
         """
         code = _types.code_of(dtype)
         stored, bits = self._facts[:2]
@@ -231,7 +231,7 @@ class Tensor(_native.Tensor):
             raise
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        """For numpy.asarray: `numpy()`, or the values in another dtype."""
+        """Implements numpy.asarray: returns `numpy()`, or the values in another dtype."""
         np = _types.import_numpy()
         if dtype is None or np.dtype(dtype) == self.dtype:
             return np.array(self.numpy()) if copy else self.numpy()
@@ -293,11 +293,11 @@ class Tensor(_native.Tensor):
             raise BufferError(str(error)) from error
 
     def torch(self) -> Any:
-        """A torch.Tensor with the stored elements. Writes never change the file: they change private pages of memory,
-        which all results of `torch()` for the same tensor share. After load(strategy="read") they change the model's
-        own memory, which `numpy()` and all other calls read. Elements that are big-endian, column-major,
-        misaligned, of 4 or 6 bits, or a splat are copied. 8-bit floats that torch lacks are uint8, and block encodings
-        are bytes as in `numpy()`."""
+        """A torch.Tensor with the stored elements. Writes never change the file: they change private pages of
+        memory, which all results of `torch()` for the same tensor share. After load(strategy="read"), writes
+        change the model's own memory, which `numpy()` and all other calls read. Big-endian, column-major and
+        misaligned elements, elements of 4 or 6 bits and splats are copied. 8-bit floats that torch lacks are
+        uint8, and block encodings are bytes as in `numpy()`."""
         torch = sys.modules.get("torch")
         if torch is None:
             import torch  # type: ignore[import,no-redef]

@@ -53,17 +53,17 @@ CODES.update((name, code) for code, name in _NUMPY.items() if code not in _ML_DT
 CODES.update((name, code) for code, name in _ML_DTYPES.items())
 CODES.update({"float": 15, "double": 15, "half": 12, "int": 10, "bool_": 1})
 
-#: Names of numpy that count bytes, where the same name in upper case counts bits.
+#: Short names of numpy, whose digits count bytes: "i4" is I32. Digits of names in upper case count bits.
 _BYTE_COUNTS = {
     "i1": 4, "u1": 5, "i2": 6, "u2": 7, "i4": 8, "u4": 9, "i8": 10, "u8": 11, "f2": 12, "f4": 14, "f8": 15, "c8": 16,
 }  # fmt: skip
 
-#: By Tensor._kind: the number and the bits of a type.
+#: Cache of numpy dtypes by Tensor._kind, which combines the number and the bits of a type.
 dtypes: dict[int, numpy.dtype[Any]] = {}
 
 
 def import_numpy() -> Any:
-    """numpy, or an ImportError that says what works without it."""
+    """Imports numpy. The ImportError without numpy names the tasks that do not need it."""
     try:
         import numpy
     except ImportError as error:
@@ -87,7 +87,7 @@ def numpy_dtype(code: int, bits: int) -> numpy.dtype[Any]:
     if found is None:
         np = import_numpy()
         name = _NUMPY.get(code)
-        if name is None:  # Users define types of their own, of which only the width is known.
+        if name is None:  # a user-defined type, of which only the width is known
             name = f"uint{bits}" if bits in (8, 16, 32, 64) else "uint8"
         kind = _ml_dtype(code) if code in _ML_DTYPES else None
         found = dtypes[code << 8 | bits] = np.dtype(name if kind is None else kind)
@@ -95,12 +95,12 @@ def numpy_dtype(code: int, bits: int) -> numpy.dtype[Any]:
 
 
 def dtype_name(code: int, bits: int) -> str:
-    """The name of the dtype where numpy is not installed."""
+    """The name of the numpy dtype, for use without numpy."""
     return _NUMPY.get(code, f"uint{bits}" if bits in (8, 16, 32, 64) else "uint8")
 
 
 def torch_dtype(code: int, torch: Any) -> Any:
-    """The dtype in torch. Versions of torch without 8-bit floats have them as uint8."""
+    """The torch dtype; uint8 for an 8-bit float that this version of torch lacks."""
     name = _TORCH.get(code, "uint8")
     found = getattr(torch, name, None)
     if found is None and name.startswith("float8"):
@@ -111,7 +111,7 @@ def torch_dtype(code: int, torch: Any) -> Any:
 
 
 def is_standard(code: int) -> bool:
-    """Whether numpy has the dtype itself."""
+    """Whether numpy has the dtype without ml_dtypes."""
     return code in _NUMPY and code not in _ML_DTYPES
 
 
@@ -127,7 +127,7 @@ def find_code(dtype: Any) -> int | None:
 
 
 def code_of(dtype: Any) -> int:
-    """The number of a dtype that is named in any usual way: "float32", "F32", "f4", numpy.float32, torch.float32."""
+    """The number of a dtype, given as "float32", "F32", "f4", numpy.float32, torch.float32 or similar."""
     code = find_code(dtype)
     if code is None:
         raise TypeError(f"dtype {dtype!r} is not supported; use a name such as 'float32' or 'bfloat16'")

@@ -1,4 +1,4 @@
-"""Values of users as tensors to save."""
+"""Converts values of the caller to tensors to save."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _item(name: str, value: Any) -> tuple[Any, ...]:
         return _from_numpy(name, numpy.asarray(value))
     if hasattr(value, "__dlpack__"):
         try:
-            # Read-only memory is exported by versions 1.0 and later only.
+            # Only DLPack 1.0 and later can export read-only memory.
             return name, value.__dlpack__(max_version=(1, 0))
         except TypeError:
             return name, value.__dlpack__()
@@ -81,7 +81,7 @@ def _item(name: str, value: Any) -> tuple[Any, ...]:
 
 
 def items_of(tensors: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-    """Tensors as the extension takes them: (name, Tensor), (name, capsule) or (name, type, shape, buffer)."""
+    """The tensors for the extension: (name, Tensor), (name, capsule) or (name, type, shape, buffer)."""
     items = []
     for name, value in tensors.items():
         if not isinstance(name, str):

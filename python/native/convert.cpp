@@ -5,10 +5,10 @@
 
 namespace htpy {
 
-// The options of a conversion with all that they point to.
+// The options of a conversion and the memory that they point to.
 class ConvertOptions {
  public:
-  // `given` has: options (dict), include, exclude (lists of str), renames, types (lists of pairs).
+  // `given` is a tuple: options (dict), include, exclude (lists of str), renames, types (lists of pairs).
   bool set(PyObject* given);
   ht_convert_options* get() { return &options_; }
 
@@ -141,7 +141,7 @@ static PyObject* convert(PyObject*, PyObject* arguments) {
   return to_dict(*done.operator->());
 }
 
-// Tensors to save with the memory that they refer to.
+// Tensors to save and the memory that they refer to.
 class Tensors {
  public:
   Tensors() = default;
@@ -153,7 +153,7 @@ class Tensors {
       PyMem_Free(dims_[i]);
     }
   }
-  // Items are (name, tensor), (name, capsule) or (name, type, shape, buffer). The list must outlive this.
+  // Items: (name, tensor), (name, capsule) or (name, type, shape, buffer). The list must outlive the object.
   bool set(PyObject* list);
   const ht_tensor_to_save* data() { return tensors_.data(); }
   size_t count() const { return count_; }
@@ -197,7 +197,7 @@ bool Tensors::set_item(PyObject* item, size_t i) {
     tensors_[i].tensor = tensor_of(reinterpret_cast<TensorObject*>(value));
     return tensors_[i].tensor != nullptr;
   }
-  // The capsule stays unconsumed, so it deletes its tensor itself. The import replaces all but the name.
+  // The capsule is not consumed, so its destructor deletes the tensor. The name is kept across the import.
   const ht_string kept = tensors_[i].name;
   if (PyCapsule_IsValid(value, "dltensor_versioned")) {
     auto* managed = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(value, "dltensor_versioned"));
@@ -265,7 +265,7 @@ static PyObject* save(PyObject*, PyObject* arguments) {
   return to_dict(*done.operator->());
 }
 
-// The bytes object is made in the callback, which therefore holds the GIL.
+// The callback creates the bytes object, so it takes the GIL.
 struct NewBytes {
   PyObject* bytes;
 };

@@ -1,4 +1,4 @@
-// The layouts of DLPack 0.6 and 1.1, as far as a producer's capsule needs them: where the deleter is.
+// Memory layouts of DLPack 0.6 and 1.1. A capsule of a producer needs them to find the deleter.
 #pragma once
 
 #include <cstdint>

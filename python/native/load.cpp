@@ -1,4 +1,4 @@
-// Loading, the page cache, residency.
+// Calls for loading, the page cache and residency.
 #include <cstring>
 
 #include "native.hpp"

@@ -1,11 +1,11 @@
-// Metadata from and to Python.
+// Converts metadata to and from Python.
 #include <cstring>
 
 #include "native.hpp"
 
 namespace htpy {
 
-// One item of an array, which has the C type of its width.
+// Converts one item of an array, whose items have the C type of their width.
 static PyObject* item_of(ht_value_type type, const void* items, uint64_t i) {
   switch (type) {
     case HT_VALUE_U8: return PyLong_FromUnsignedLong(static_cast<const uint8_t*>(items)[i]);
@@ -126,7 +126,7 @@ static bool store_number(ht_value_type type, PyObject* object, void* items, size
       store(items, i, static_cast<float>(number));
     return true;
   }
-  // Two's complement: the low bytes of a signed number are those of the unsigned one.
+  // In two's complement, the low bytes of a wide signed number are the bytes of the narrow one.
   const bool is_signed =
       type == HT_VALUE_I8 || type == HT_VALUE_I16 || type == HT_VALUE_I32 || type == HT_VALUE_I64;
   const uint64_t bits = is_signed ? static_cast<uint64_t>(PyLong_AsLongLong(object))
@@ -166,7 +166,7 @@ bool Metadata::value(PyObject* pair, ht_value* out) {
   if (!PyArg_ParseTuple(pair, "iO", &type, &object)) return false;
   out->type = static_cast<ht_value_type>(type);
   if (out->type == HT_VALUE_STRING) return text(object, &out->as.text);
-  if (out->type == HT_VALUE_F32) {  // the member is a double for either width
+  if (out->type == HT_VALUE_F32) {  // ht_value stores F32 as a double, too
     out->as.f64 = PyFloat_AsDouble(object);
     return !PyErr_Occurred();
   }

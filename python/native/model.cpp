@@ -231,13 +231,13 @@ static Py_ssize_t model_length(PyObject* self) {
   return use ? static_cast<Py_ssize_t>(ht_model_count(use.model())) : -1;
 }
 
-// 1 and the index; 0 if the model has no tensor of that name; -1 with an exception.
+// Returns 1 and writes the index; 0 if the model has no tensor of that name; -1 with an exception.
 static int find(const ht_model* model, PyObject* name, size_t* index) {
   if (!PyUnicode_Check(name)) return 0;
   Py_ssize_t size = 0;
   if (const char* text = PyUnicode_AsUTF8AndSize(name, &size))
     return ht_model_find(model, text, static_cast<size_t>(size), index);
-  // A name that is not UTF-8 was decoded with escapes.
+  // A name that is not UTF-8 was decoded with surrogate escapes, which are encoded back here.
   PyErr_Clear();
   Ref bytes(PyUnicode_AsEncodedString(name, "utf-8", "surrogateescape"));
   if (!bytes) {
@@ -297,7 +297,7 @@ static PyObject* model_close(PyObject* self, PyObject*) {
   Py_RETURN_NONE;
 }
 
-// Raises the first fault that zero_fill hid.
+// Raises the first fault that zero_fill replaced by zeros.
 static PyObject* model_check_faults(PyObject* self, PyObject*) {
   const Use use(handle_of(self));
   if (!use) return nullptr;
@@ -385,7 +385,7 @@ static PyGetSetDef model_properties[] = {
     {"metadata", get_metadata, nullptr, "The metadata of the file as a dict with Python types.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
-// The name is that of PyMemberDef's member for the offset of weak references.
+// PyType_FromSpec reads the offset of the weak references from a member of this name.
 static PyMemberDef model_members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(ModelObject, weak_references), READONLY, nullptr},
     {nullptr, 0, 0, 0, nullptr}};

@@ -35,7 +35,7 @@ bool put(PyObject* dict, const char* key, PyObject* value) {
   return owned && PyDict_SetItemString(dict, key, value) == 0;
 }
 
-// The classes are in Python: htensor/_errors.py chooses one by the code.
+// The exception classes are defined in Python; htensor/_errors.py chooses one by the code.
 PyObject* to_exception(ht_status status, const ht_error* error) {
   Ref errors(PyImport_ImportModule("htensor._errors"));
   if (!errors) return nullptr;
@@ -62,12 +62,13 @@ PyObject* raise(ht_status status, ht_error* error) {
 Work::Work(PyObject* callback) : callback_(callback == Py_None ? nullptr : callback) {
   work_.size = sizeof work_;
   work_.context = this;
-  // Python runs signal handlers on the main thread only; other threads need the GIL for a callback only.
+  // Python runs signal handlers on the main thread only, so other threads report progress only to a callback.
   if (callback_ || gettid() == getpid()) work_.progress = report;
 }
 
-// While the interpreter shuts down, taking the GIL ends a daemon thread by unwinding its stack, which must
-// not happen below frames of the library. Python 3.13 made the function public.
+// While the interpreter shuts down, taking the GIL ends a daemon thread by unwinding its stack. This must not
+// happen while frames of the library are on the stack, so `report` checks first. Py_IsFinalizing is public
+// since Python 3.13.
 extern "C" {
 __attribute__((weak)) int _Py_IsFinalizing(void);
 __attribute__((weak)) int Py_IsFinalizing(void);
@@ -124,7 +125,7 @@ static bool set_field(const Field& field, PyObject* value, char* at) {
     case Kind::u64:
     case Kind::u32:
     case Kind::number: {
-      // Also integers of numpy.
+      // Accepts integers of numpy, too.
       const Ref integer(PyNumber_Index(value));
       if (!integer) return false;
       const unsigned long long number = PyLong_AsUnsignedLongLong(integer.get());
@@ -275,7 +276,7 @@ static PyMethodDef module_functions[] = {{"version", version, METH_NOARGS, nullp
                                          {nullptr, nullptr, 0, nullptr}};
 
 static int execute(PyObject* module) {
-  // Types and the class of tensors are process-wide, and one C library serves all interpreters.
+  // The types and the registered tensor class are process-wide, because all interpreters share one C library.
   if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
     PyErr_SetString(PyExc_ImportError,
                     "htensor cannot be imported in a subinterpreter; use threads or processes instead");

@@ -1,8 +1,9 @@
 // The extension module htensor._native: objects and calls of htensor.h for Python. Names, keywords, defaults
 // and documentation are in python/htensor/*.py, so the functions here take fixed arguments.
 //
-// Threads: state is guarded by the GIL. A long call releases the GIL (class Work), so a handle that it uses
-// must not be freed meanwhile: each object owns a reference to `Handle`, and the last owner frees the model.
+// Threads: the GIL guards all state. A long call releases the GIL (class Work), and another thread may close
+// the model meanwhile. Each Python object and each running call is therefore an owner of the `Handle`; the
+// last owner frees the model.
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
@@ -13,7 +14,7 @@
 
 namespace htpy {
 
-/// Owns one reference to a Python object, or none.
+/// Owns one reference to a Python object; may be empty.
 class Ref {
  public:
   Ref() = default;
@@ -33,7 +34,7 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
-/// Zeroed memory for `count` items of a C type; `ok()` is false, with MemoryError set, if there is none.
+/// Zeroed memory for `count` items of a C type. If allocating fails, `ok()` is false and MemoryError is set.
 template <class T>
 class Block {
  public:
@@ -55,7 +56,7 @@ class Block {
   T* items_ = nullptr;
 };
 
-/// Releases a result of htensor.h.
+/// Owns a result of htensor.h.
 template <class T>
 class Result {
  public:
@@ -76,7 +77,9 @@ struct Handle {
   Py_ssize_t owners;
 };
 
+/// Adds an owner.
 Handle* share(Handle* handle);
+/// Removes an owner; the last one frees the model. Accepts null.
 void unshare(Handle* handle);
 
 struct ModelObject {
@@ -90,7 +93,7 @@ struct TensorObject {
   size_t index;
   ht_tensor* tensor;  // null before the first use of its bytes
   PyObject* weak_references;
-  // Of ht_tensor_info, as listing asks for them; `dims` belongs to the model.
+  // Copied from ht_tensor_info, to make listing fast. `dims` belongs to the model.
   ht_type type;
   uint32_t bits;
   uint32_t rank;
@@ -110,13 +113,13 @@ PyObject* raise(ht_status status, ht_error* error);
 /// An exception object that describes the error; does not raise it.
 PyObject* to_exception(ht_status status, const ht_error* error);
 
-/// The handle of an open model, with one more owner; raises for a closed one and for other types.
+/// Returns the handle of an open model and adds an owner. Raises for a closed model and for other types.
 Handle* handle_of(PyObject* model);
 
-/// The C handle of a tensor.
+/// Returns the C handle, which belongs to the tensor and is created at first use.
 ht_tensor* tensor_of(TensorObject* tensor);
 
-/// Holds a handle for the duration of a call.
+/// Keeps a handle for the duration of a call. The constructor takes over the owner that `handle_of` added.
 class Use {
  public:
   explicit Use(Handle* shared) : handle_(shared) {}
@@ -169,7 +172,7 @@ class Work {
   double last_ = -1;
 };
 
-// Options arrive as a dict that has only the options that the caller gave.
+// Options are passed as a dict that contains only the options that the caller gave.
 
 enum class Kind { flag, u32, u64, f64, number, text, path };
 
@@ -180,10 +183,10 @@ struct Field {
   size_t offset;
 };
 
-/// Writes the options of `dict` to the struct. Texts belong to the dict. TypeError for an unknown key.
+/// Writes the options of `dict` to the struct, which borrows their texts. TypeError for an unknown key.
 bool fill(PyObject* dict, const Field* fields, size_t count, void* options);
 
-/// A filter from two lists of patterns, which own the texts.
+/// A filter from two lists of patterns. Borrows the texts of the lists.
 class Filter {
  public:
   bool set(PyObject* include, PyObject* exclude);
@@ -213,7 +216,7 @@ class Metadata {
 
  private:
   void* keep(size_t bytes);
-  /// The bytes of a str, also those that were not UTF-8 when they were read.
+  /// Writes the UTF-8 bytes of a str. Surrogate escapes become the bytes that they stand for.
   bool text(PyObject* object, ht_string* out);
 
   Block<ht_metadata_item> items_;
@@ -223,13 +226,14 @@ class Metadata {
 };
 
 PyObject* to_python(const ht_value& value);
-/// (type, value), or (9, item type, list), as Metadata takes it.
+/// Returns (type, value), or (9, item type, list) for an array, as Metadata takes them.
 PyObject* to_typed(const ht_value& value);
 
-/// Ends the `dealloc` of an object whose type was made by PyType_FromSpec.
+/// Frees the memory of an object and its reference to its type, which PyType_FromSpec created. The last call
+/// in `dealloc`.
 void free_object(PyObject* object);
 
-// Text to str.
+// Convert C texts to str.
 PyObject* text_of(ht_string text);
 PyObject* text_of(const char* text);
 PyObject* path_of(const char* path);  // None for null
@@ -254,9 +258,9 @@ PyObject* to_dict(const ht_loaded& loaded);
 // Functions of the module, by file.
 bool add_model_type(PyObject* module);
 bool add_tensor_types(PyObject* module);
-/// Facts about a tensor.
+/// Fills in the description of a tensor.
 bool describe(const ht_model* model, size_t index, ht_tensor_info* info);
-/// A new object of the Python class of tensors; takes an owner of `handle`.
+/// Creates a tensor object of the registered Python class. Takes over one owner of `handle`, also on failure.
 PyObject* new_tensor(Handle* handle, const ht_tensor_info& info);
 PyObject* new_tensor(Handle* handle, size_t index);
 void set_tensor_class(PyObject* python_class);

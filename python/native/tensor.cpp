@@ -1,4 +1,4 @@
-// The type Tensor: facts, reads, statistics, DLPack; and the type Buffer, bytes that own their tensor.
+// The type Tensor: facts, reads, statistics, DLPack; and the type Buffer: bytes that keep their tensor alive.
 #include <cstring>
 
 #include "dlpack.hpp"
@@ -60,7 +60,7 @@ ht_tensor* tensor_of(TensorObject* self) {
   if (!unlocked(
           [&](ht_error** error) { return ht_model_at(self->handle->model, self->index, &tensor, error); }))
     return nullptr;
-  // Another thread may have been faster.
+  // Another thread may have created the handle while the GIL was released.
   if (self->tensor)
     ht_tensor_free(tensor);
   else
@@ -83,7 +83,7 @@ static PyObject* get_name(PyObject* self, void*) {
   return describe(as_tensor(self), &info) ? text_of(info.name) : nullptr;
 }
 
-// Listing asks for the same few names again and again, so each type has one str.
+// One cached str per type, because listings request the same few names for every tensor.
 static PyObject* type_texts[512];
 
 static PyObject* get_type(PyObject* self, void*) {
@@ -95,7 +95,7 @@ static PyObject* get_type(PyObject* self, void*) {
   ht_tensor_info info{};
   if (!describe(as_tensor(self), &info)) return nullptr;
   PyObject* text = text_of(info.type_name);
-  // The library names all types but those of users.
+  // User-defined types, which the library has no name for, are not cached.
   if (text && type < sizeof type_texts / sizeof *type_texts && *ht_type_name(info.type)) {
     Py_INCREF(text);
     type_texts[type] = text;
@@ -126,7 +126,7 @@ static PyObject* get_shape(PyObject* object, void*) {
   return tuple_of(&bytes, 1, 1);
 }
 
-// In bytes, as numpy has them; None for elements that are not whole bytes.
+// Strides in bytes, as in numpy; None for elements that are not whole bytes.
 static PyObject* get_strides(PyObject* self, void*) {
   ht_tensor_info info{};
   if (!describe(as_tensor(self), &info)) return nullptr;
@@ -146,7 +146,7 @@ static PyObject* get_nbytes(PyObject* self, void*) {
   return PyLong_FromUnsignedLongLong(as_tensor(self)->bytes);
 }
 
-// Type and width in one number, the key of a dtype.
+// Type and width in one number: the key of the dtypes in htensor/_types.py.
 static PyObject* get_kind(PyObject* self, void*) {
   return PyLong_FromUnsignedLong(static_cast<unsigned long>(as_tensor(self)->type) << 8 |
                                  as_tensor(self)->bits);
@@ -216,7 +216,7 @@ static PyObject* tensor_private(PyObject* self, PyObject*) { return buffer_of(se
 
 static int buffer_get(PyObject* object, Py_buffer* view, int flags) {
   auto* self = reinterpret_cast<BufferObject*>(object);
-  // numpy takes a null pointer for a request to allocate.
+  // numpy interprets a null pointer as a request to allocate.
   static char empty;
   return PyBuffer_FillInfo(view, object, self->data ? self->data : &empty,
                            static_cast<Py_ssize_t>(self->bytes), self->is_read_only, flags);
@@ -321,7 +321,7 @@ static PyObject* tensor_verify(PyObject* self, PyObject*) {
   Py_RETURN_NONE;
 }
 
-// A consumer renames the capsule, and then owns the tensor in it.
+// A consumer that takes over the tensor renames the capsule. Only an unconsumed capsule deletes its tensor.
 template <class Managed>
 static void free_capsule(PyObject* capsule) {
   if (!PyCapsule_IsValid(capsule, Managed::capsule_name)) return;

@@ -1,4 +1,4 @@
-"""Files for the tests, written without htensor."""
+"""Fixtures: files that are written without htensor."""
 
 import json
 import pathlib

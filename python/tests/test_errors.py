@@ -80,12 +80,13 @@ def rows(corpus):
     return [dict(zip(keys, line.split("\t"))) for line in lines[1:]]
 
 
-# Names of 87 bytes are accepted with a warning, and a size that overflows is refused in any case (corpus/README.md).
+# Differences from the reference (corpus/README.md): names of 87 bytes are accepted with a warning, and a size
+# that overflows is always refused.
 ACCEPTED = {"TENSORS_BAD_NAME_SIZE.gguf"}
 REFUSED = {"DATA_MEM_SIZE_OVERFLOW.gguf"}
 
 
-# The codes of the errors, which stay the same.
+# The codes that the corpus may cause; codes never change.
 CODES = {
     "bad_header", "bad_magic", "bad_version", "truncated", "duplicate_key", "duplicate_tensor", "bad_dtype", "bad_shape",
     "size_overflow", "size_mismatch", "bad_offset", "header_too_large", "bad_utf8", "misaligned", "overlap", "gap",
@@ -102,7 +103,7 @@ def test_files_of_the_corpus_give_the_verdict_of_their_reference(corpus):
             if path.name in REFUSED:
                 expected = False
             try:
-                # One part of a split model opens all parts, and a GGUF without data lacks the bytes of its tensors.
+                # A part of a split model opens all parts. A GGUF without data lacks the bytes of its tensors.
                 model = htensor.open(path, allow_incomplete=incomplete)
                 accepted = True
                 assert len(list(model.items())) == len(model)

@@ -15,7 +15,7 @@ FOREIGN = re.compile(r"(?<![\w'-])--[a-z]|htensor (?:ls|meta|seal|verify|convert
 
 
 def hints_of_the_library():
-    """Texts in the sources of the library that name an option or a call of the program, or a name of C."""
+    """Texts in the library's sources that contain an option or a call of the program, or a C identifier."""
     for file in sorted(SOURCES.rglob("*.cpp")):
         parts = file.relative_to(SOURCES).parts
         if parts[0] in ("cli", "testing", "compute", "device") or re.search(r"_(test|fuzz)\.cpp$", file.name):

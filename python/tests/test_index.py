@@ -1,4 +1,4 @@
-"""Indexing equals that of numpy."""
+"""Indexing a tensor gives the same elements as indexing its numpy array."""
 
 import random
 
@@ -23,7 +23,7 @@ def random_index(choose, shape):
         items.append(slice(limit(), limit(), choose.choice([None, 1, 2, 3, -1, -2, 7])))
     if choose.random() < 0.4:
         items.insert(choose.randint(0, len(items)), Ellipsis)
-        # After an ellipsis, an item belongs to a dimension from the end.
+        # An item after an ellipsis indexes a dimension counted from the end, so it may not fit the extent.
         at = items.index(Ellipsis)
         tail = items[at + 1 :]
         items[at + 1 :] = [item if isinstance(item, slice) else -1 for item in tail]

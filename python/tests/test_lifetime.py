@@ -1,4 +1,4 @@
-"""How long memory and files stay, what happens to files underneath, threads, fork, pickling, subinterpreters."""
+"""Lifetimes, files that change while they are open, threads, fork, pickling and subinterpreters."""
 
 import copy
 import gc
@@ -23,7 +23,7 @@ def mappings_of(path):
 
 
 def run(program, *arguments):
-    """Runs a program in a process of its own."""
+    """Runs a Python program in a separate process."""
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)], capture_output=True, text=True, check=False
     )
@@ -208,7 +208,7 @@ def test_close_during_a_call_of_another_thread(big):
     thread.start()
     model.close()
     thread.join()
-    # Either the call had begun and ends well, or it finds the model closed.
+    # The call either began before the close and succeeds, or raises because the model is closed.
     assert len(results) <= 1
 
 

@@ -180,7 +180,7 @@ def test_metadata_of_every_type(tmp_path):
     expected = {**given, "u8": 3, "f32": float(np.float32(0.1)), "array": [0, 1, 2], "typed": 7, "typed_list": [0.25]}
     for key, value in expected.items():
         assert found[key] == value and type(found[key]) is type(value), key
-    # What was read can be written again without a change of type.
+    # Values that were read are written again with the same types.
     htensor.save(tmp_path / "again.gguf", {"a": np.zeros(32, np.float32)}, found)
     assert htensor.open(tmp_path / "again.gguf").metadata == found
 

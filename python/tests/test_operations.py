@@ -391,7 +391,7 @@ def test_keyboard_interrupt_leaves_nothing(big, tmp_path, verb):
     signal.setitimer(signal.ITIMER_REAL, 0.03)
     try:
         with pytest.raises(KeyboardInterrupt):
-            # Work for seconds, unless interrupted.
+            # Takes seconds unless it is interrupted.
             for _ in range(100):
                 if verb == "convert":
                     htensor.convert(big, tmp_path / "out.irpa", cast={"w": "F64"}, force=True)

@@ -1,4 +1,4 @@
-"""The package: without numpy, its stubs, its types, its help."""
+"""The package as a whole: use without numpy, stubs, types, help, and the examples of the documentation."""
 
 import ast
 import importlib.util

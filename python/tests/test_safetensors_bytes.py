@@ -14,7 +14,7 @@ import htensor
 import htensor.safetensors as safetensors
 from htensor.safetensors.numpy import load, load_file, save, save_file
 
-# In the order of the reference, which stores the last one first.
+# In ascending order of dtypes in the reference, which stores tensors in descending order.
 CODES = {
     "bool": "BOOL", "float4_e2m1fn_x2": "F4", "uint8": "U8", "int8": "I8", "float8_e5m2": "F8_E5M2",
     "float8_e4m3fn": "F8_E4M3", "float8_e8m0fnu": "F8_E8M0", "float8_e4m3fnuz": "F8_E4M3FNUZ",
@@ -55,7 +55,7 @@ def specs(tensors):
 
 
 def written(tensors, metadata, tmp_path):
-    """The bytes in memory, which are also those in a file."""
+    """The serialized bytes; asserts that a file gets the same bytes."""
     kept, given = specs(tensors)
     data = safetensors.serialize(given, metadata=metadata)
     path = tmp_path / "model.safetensors"

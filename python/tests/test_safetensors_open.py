@@ -146,7 +146,7 @@ def random_index(draw, shape):
     if draw.random() < 0.3:
         items.insert(draw.randrange(len(items) + 1), Ellipsis)
         after = len(items) - items.index(Ellipsis) - 1
-        # The generated items belong to the first dimensions.
+        # The items were generated for the first dimensions, so items after the ellipsis are removed.
         del items[len(items) - after :]
     return tuple(items) if len(items) != 1 or draw.random() < 0.5 else items[0]
 
@@ -187,7 +187,7 @@ def test_wrong_indices_have_the_text_of_the_reference(path, backend, index, mess
     part = safe_open(path, "np", backend=backend).get_slice("b")
     with pytest.raises(SafetensorError) as caught:
         part[index]
-    # The table leaves out what all of these messages have.
+    # The table omits the texts that all messages of slicing share.
     message = message.replace("during slicing", "Error during slicing").replace("]: ", "] with shape [2, 3, 4]: ")
     assert str(caught.value) == message and caught.value.code == "out_of_bounds"
 

@@ -197,7 +197,7 @@ def test_packed_dtypes_are_unpacked(dtype):
 
 
 def test_ml_dtypes_are_used_where_installed(tmp_path):
-    """A stand-in for ml_dtypes, as Debian has no package of it."""
+    """Uses a stand-in for ml_dtypes, because Debian does not package it."""
     (tmp_path / "ml_dtypes.py").write_text(
         "import numpy as np\nbfloat16 = np.dtype([('bfloat16', 'u2')])\nint4 = np.dtype([('int4', 'i1')])\n"
     )
@@ -352,7 +352,7 @@ def test_dlpack_raises_buffer_error_for_blocks(tmp_path):
 
 def test_saves_read_only_memory_of_dlpack(tmp_path):
     class ReadOnly:
-        """A producer that exports read-only memory by version 1 only."""
+        """A producer that exports read-only memory, which only DLPack 1.0 and later support."""
 
         def __dlpack__(self, *, max_version=None):
             if max_version is None or max_version[0] < 1:

@@ -8,7 +8,7 @@
 namespace ht::bytes_test {
 namespace {
 
-// Numbers whose bytes all differ, so that a byte in the wrong place shows, and the edges.
+// Values whose bytes all differ, which reveals a byte in the wrong place, and the limits of the type.
 template <class T>
 std::vector<T> samples() {
   using Limits = std::numeric_limits<T>;
@@ -19,7 +19,7 @@ std::vector<T> samples() {
   }
 }
 
-// The bytes of a number from the least significant up, by arithmetic alone.
+// The oracle of loads and stores: computes the bytes of a number by shifts, the least significant byte first.
 template <class T>
 std::vector<std::byte> little_endian_bytes(T value) {
   std::uint64_t bits = 0;
@@ -45,7 +45,7 @@ TYPED_TEST(BytesOf, a_number_is_loaded_from_any_address_in_either_byte_order) {
   for (const TypeParam value : samples<TypeParam>()) {
     const auto little = little_endian_bytes(value);
     for (std::size_t at = 0; at < 16; ++at) {
-      // An exactly sized buffer on the heap, so that the sanitizer sees a byte read too many.
+      // A heap buffer of the exact size, so that AddressSanitizer detects a read past its end.
       std::vector<std::byte> buffer(at);
       buffer.insert(buffer.end(), little.begin(), little.end());
       EXPECT_EQ(little_endian_bytes(load_le<TypeParam>(Bytes(buffer).subspan(at))), little) << at;

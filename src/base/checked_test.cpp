@@ -11,7 +11,7 @@ constexpr T lowest = std::numeric_limits<T>::min();
 template <class T>
 constexpr T highest = std::numeric_limits<T>::max();
 
-// Small enough for int to be the oracle of every pair.
+// Tests all pairs of an 8-bit type. int represents every exact result and is the oracle.
 template <class T>
 void expect_every_pair_as_in_int() {
   const auto in_t = [](int exact) { return exact >= lowest<T> && exact <= highest<T>; };
@@ -68,7 +68,7 @@ TEST(Checked, narrow_keeps_the_number_or_returns_nullopt) {
   EXPECT_EQ((checked::narrow<std::uint8_t>(-1)), std::nullopt);
   EXPECT_EQ((checked::narrow<std::int8_t>(-128)), std::int8_t{-128});
   EXPECT_EQ((checked::narrow<std::int8_t>(-129)), std::nullopt);
-  // A sign must not be found or lost on the way between types of one width.
+  // Conversions between signed and unsigned types of the same width must not change the sign.
   EXPECT_EQ((checked::narrow<std::int64_t>(highest<std::uint64_t>)), std::nullopt);
   EXPECT_EQ((checked::narrow<std::uint64_t>(std::int64_t{-1})), std::nullopt);
   EXPECT_EQ((checked::narrow<std::uint64_t>(highest<std::int64_t>)), (std::uint64_t{1} << 63) - 1);

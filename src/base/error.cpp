@@ -16,7 +16,7 @@ struct CodeFacts {
 
 constexpr std::size_t longest_text = 2000;
 
-// Names come from files and may have megabytes. The text is cut at the beginning of a character.
+// Truncates the text at a character boundary. Names come from files and may have megabytes.
 std::string shortened(std::string_view text) {
   if (text.size() <= longest_text) return std::string(text);
   std::size_t end = longest_text;

@@ -13,8 +13,9 @@ namespace {
 std::atomic<std::size_t> allocations = 0;
 }
 
-// Counted, so that a test can say "allocates nothing". The nothrow form has to come along: what it
-// gives is freed by the delete below. Not inlined, as compilers take malloc and delete for a mismatch then.
+// Counts allocations, so that a test can require that there are none. The nothrow form is replaced too,
+// because the operator delete below frees its memory. noinline, because compilers otherwise report a mismatch
+// of malloc and delete.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++allocations;
   if (void* memory = std::malloc(bytes == 0 ? 1 : bytes)) return memory;
@@ -68,7 +69,7 @@ TEST(ErrorCodes, each_has_a_unique_sentence) {
   for (std::size_t i = 1; i <= error_code_count; ++i) {
     const std::string_view sentence = describe(code_number(i));
     ASSERT_GT(sentence.size(), 1U) << i;
-    // It stands where a message stands: after the path, and before the code in brackets.
+    // to_string(Error) prints the sentence in place of a message: after the path and before the code.
     EXPECT_TRUE(sentence.front() >= 'a' && sentence.front() <= 'z') << sentence;
     EXPECT_NE(sentence.back(), '.') << sentence;
     EXPECT_TRUE(sentences.insert(sentence).second) << sentence;
@@ -128,7 +129,7 @@ TEST(Error, assignment_replaces_all_fields) {
 
 TEST(Error, self_assignment_changes_nothing) {
   Error error = full_error();
-  // Through a reference, as compilers warn of the plain spelling.
+  // The reference avoids a compiler warning about `error = error`.
   const Error& same = error;
   error = same;
   expect_full(error);
@@ -178,7 +179,7 @@ TEST(Error, stores_the_line_of_the_caller) {
   const Error error(ErrorCode::gap, "no_gap", "a gap");
   EXPECT_EQ(error.where().line, line_before + 1);
   EXPECT_TRUE(std::string_view(error.where().file).ends_with("error_test.cpp")) << error.where().file;
-  // A function that makes errors for others hands their line on.
+  // A function that creates an error on behalf of its caller passes the caller's line on.
   const auto error_of_caller = [](SourceLine where = SourceLine::here()) {
     return Error(ErrorCode::gap, "no_gap", "a gap", where);
   };

@@ -38,7 +38,7 @@ struct Mapping {
   std::atomic<std::uint32_t> users{0};
   std::atomic<std::uintptr_t> zeros{nowhere};        // lowest address of pages replaced by zeros
   std::atomic<std::uintptr_t> first_fault{nowhere};  // an address
-  Source* source = nullptr;                          // under the mutex
+  Source* source = nullptr;                          // guarded by `mutex`
 };
 
 // One range of an open section. Only the section's thread writes the range.
@@ -122,7 +122,7 @@ void lower(std::atomic<std::uintptr_t>& address, std::uintptr_t to) noexcept {
 }
 
 // Replaces zero pages by the pages of the file. Waits for handlers in progress, which may still map zeros; a
-// later handler lowers `zeros` again. Called under the mutex.
+// later handler lowers `zeros` again. The caller holds the mutex.
 bool restore(Mapping& mapping) noexcept {
   const auto zeros = mapping.zeros.exchange(nowhere);
   while (mapping.users != 0) std::this_thread::yield();
@@ -143,8 +143,9 @@ void set_mark(SectionSlot& slot, std::uintptr_t address, Mapping& mapping,
   slot.mark = Mark::written;
 }
 
-// For a section that begins or ends while `trouble` is not 0. Afterwards its range has no zero pages, and
-// every handler that saw the section earlier has returned.
+// Replaces the zero pages in the ranges of a section that begins or ends while `trouble` is not 0. Waits
+// until every handler that saw the section earlier has returned. If pages cannot be replaced, a section that
+// begins gets the fault.
 void settle(SectionSlot* slots, bool begins) noexcept {
   const std::lock_guard lock(mutex);
   for_each(mappings, [&](Mapping& mapping) {
@@ -226,7 +227,7 @@ Incident::Incident(const void* address) noexcept
     const auto holds_address = [&] { return mapping.begin <= address_ && address_ < mapping.end; };
     if (mapping_ != nullptr || !holds_address()) return;
     ++mapping.users;
-    // The entry may have been replaced before it was counted.
+    // The entry may have been replaced before this handler was counted.
     generation_ = mapping.sequence;
     const bool is_valid = generation_ % 2 == 0 && holds_address() && mapping.sequence == generation_;
     if (is_valid) {
@@ -247,7 +248,7 @@ std::optional<Pages> Incident::claim(std::uintptr_t page_bytes) noexcept {
   const auto page = address_ / page_bytes * page_bytes;
   const bool fills_all = mapping_->policy == FaultPolicy::zero_fill;
   if (!fills_all && !is_covered(page, page_bytes)) return std::nullopt;
-  // Set before sections are read: a section that begins later sees these zeros.
+  // `zeros` is lowered before sections are read, so that a section that begins later sees these zeros.
   lower(mapping_->zeros, page);
   const auto round_up = [&](std::uintptr_t at) { return (at + page_bytes - 1) / page_bytes * page_bytes; };
   Pages pages{page, round_up(mapping_->end)};
@@ -265,8 +266,8 @@ std::optional<Pages> Incident::claim(std::uintptr_t page_bytes) noexcept {
     is_claimed = true;
   });
   if (!fills_all && !is_claimed) return std::nullopt;
-  // If no section reports the fault, only the faulting page is replaced: later pages may be readable.
-  // Other writable pages may have been written to.
+  // Only the faulting page is replaced if no section reports the fault, because later pages may be readable,
+  // or if the memory is writable, because its other pages may contain writes.
   pages.is_writable = mapping_->is_writable;
   if (!is_claimed || pages.is_writable) pages.end = page + page_bytes;
   auto none = nowhere;

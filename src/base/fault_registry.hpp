@@ -30,8 +30,8 @@ class Source {
 class Range {
  public:
   Range() noexcept = default;
-  /// Registers memory, which begins at a page. `source` has to outlive the Range. The policy is not `off`. In
-  /// writable memory, only the faulting page is replaced, by a writable one.
+  /// Registers page-aligned memory. `source` must outlive the Range. The policy must not be `off`. In
+  /// writable memory, a fault replaces only the faulting page, by a writable page.
   [[nodiscard]] static Result<Range> add(Bytes memory, Source& source, FaultPolicy policy,
                                          bool is_writable = false);
 
@@ -68,8 +68,9 @@ struct Pages {
   bool is_writable = false;
 };
 
-/// A fault while the signal handler runs. The handler may run on any thread at any time, so no function here
-/// locks, allocates or waits. While the Incident exists, the mapping that contains the address stays mapped.
+/// A fault that the signal handler processes. A handler may run on any thread at any time, so no function of
+/// this class locks, allocates or waits. While the Incident exists, the mapping that contains the address
+/// stays mapped.
 class Incident {
  public:
   explicit Incident(const void* address) noexcept;

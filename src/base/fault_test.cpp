@@ -40,7 +40,7 @@ class FaultTables : public ::testing::Test {
     return reinterpret_cast<std::uintptr_t>(&memory_[number * page]);
   }
 
-  // A fault in the page: how many pages are replaced.
+  // Simulates a fault in a page. Returns how many pages the handler replaces.
   std::size_t fault(std::size_t number) {
     Incident incident(&memory_[number * page + 5]);
     const auto claimed = incident.claim(page);
@@ -112,7 +112,7 @@ TEST_F(FaultTables, a_section_that_begins_over_zeros_gets_the_pages_of_the_file)
     EXPECT_TRUE(source_.restored.empty());
     EXPECT_TRUE(guarded(part(6, 1), [] {}));
     EXPECT_EQ(source_.restored, std::vector<std::uint64_t>{2});
-    // Both report a second fault.
+    // Both sections report a second fault.
     EXPECT_FALSE(guarded(part(6, 1), [&] { EXPECT_EQ(fault(6), 1U); }));
   }));
 }
@@ -177,7 +177,7 @@ TEST_F(FaultTables, a_mapping_at_a_reused_address_is_not_reported) {
   EXPECT_TRUE(other.restored.empty());
 }
 
-// Memory is unmapped, and mapped by others, after its registration is gone.
+// Memory is unmapped after its registration ends, and the address may be reused by another mapping.
 TEST_F(FaultTables, unregistering_waits_for_a_handler_that_replaces_pages) {
   auto range = std::make_optional(add());
   std::atomic<bool> is_replaced = false;
@@ -219,15 +219,15 @@ TEST_F(FaultTables, many_sections_are_open_at_once) {
   EXPECT_TRUE(guarded(ranges, [] {}));
 }
 
-// Mappings come and go in the same entries while handlers read them: a handler must never take the begin of
-// one mapping and the end of another.
+// Registers and unregisters mappings in the same entries while handlers read them: a handler must never
+// combine the begin of one mapping with the end of another.
 TEST_F(FaultTables, reused_entries_never_refer_to_other_pages) {
   constexpr int rounds = 20'000;
   std::atomic<bool> is_over = false;
   std::jthread faulting([&] {
     static_cast<void>(guarded(part(0, 8), [&] {
       while (!is_over) {
-        // Between the two mappings that take turns.
+        // These pages are between the two mappings, which are registered alternately.
         for (std::size_t number = 2; number < 6; ++number) EXPECT_EQ(fault(number), 0U);
       }
     }));

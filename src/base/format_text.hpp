@@ -1,4 +1,4 @@
-// Text for an Error. Empty when out of memory; never throws.
+// Formats the text of an Error. The text is empty when out of memory. Does not throw.
 #pragma once
 
 #include <fmt/format.h>

@@ -11,8 +11,8 @@ namespace ht::inline v1 {
 
 inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 
-/// Asks the system to back the memory by huge pages. They need memory aligned to `huge_page_bytes`; a rest at
-/// the end gets small pages. No effect where the system has no huge pages or refuses them.
+/// Asks the system to back the memory by huge pages, which must be aligned to `huge_page_bytes`. A remainder
+/// at the end gets small pages. No effect if the system has no huge pages or refuses them.
 void advise_huge_pages(MutableBytes memory) noexcept;
 
 }  // namespace ht::inline v1

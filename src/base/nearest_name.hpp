@@ -9,8 +9,8 @@
 namespace ht::inline v1 {
 
 /// Finds the candidate with the smallest edit distance (insertions, deletions and replacements of bytes) to a
-/// name; the first of several. Candidates at a distance over half of the name's length do not count. The name
-/// and the candidates must outlive the object.
+/// name; of several, the first. Ignores candidates at a distance over half of the name's length. The name and
+/// the candidates must outlive the object.
 class NearestName {
  public:
   explicit NearestName(std::string_view name) noexcept;

@@ -12,8 +12,8 @@ namespace ht::inline v1 {
 /// prefetchers of processors stop at the end of a page.
 inline constexpr std::uintptr_t prefetch_distance = 8192;
 
-/// Prefetches the line into the second-level cache, also for memory that is read once: lines that go past
-/// this cache (prefetchnta) are read at half to two thirds of the speed.
+/// Prefetches the line into the second-level cache, also for memory that is read once: lines that bypass this
+/// cache (prefetchnta) are read at half to two thirds of the speed.
 inline void prefetch(const void* reading, std::uintptr_t distance = prefetch_distance) noexcept {
   const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(reading) + distance;
   // NOLINTNEXTLINE(performance-no-int-to-ptr): the address is only a hint.

@@ -90,7 +90,7 @@ TEST(Try, works_for_void) {
 }
 
 TEST(Try, nests_in_one_statement) {
-  // -Wshadow is an error here, so this also proves that the names inside differ.
+  // -Wshadow is an error, so this compiles only if nested expansions declare distinct names.
   const auto nested = [](bool inner_fails) -> Result<int> {
     return HT_TRY(number(1 + HT_TRY(inner_fails ? no_number() : number(2)))) + HT_TRY(number(10));
   };
@@ -131,7 +131,7 @@ TEST(Try, moves_move_only_values) {
 }
 
 TEST(Try, a_named_result_keeps_its_value) {
-  // Long enough to live on the heap, so that moving it away would show.
+  // Longer than the small-string buffer, so that a move would leave `named` empty.
   const std::string text(100, 'x');
   Result<std::string> named = text;
   const auto read = [&]() -> Result<std::string> { return HT_TRY(named) + HT_TRY(named); };
@@ -196,7 +196,7 @@ TEST(WithoutBadAlloc, passes_other_exceptions_through) {
   auto pointer = without_bad_alloc(
       [p = std::make_unique<int>(4)]() mutable -> Result<std::unique_ptr<int>> { return std::move(p); });
   EXPECT_EQ(**pointer, 4);
-  // What a user's callback throws is the user's.
+  // An exception of another type comes from the user's callback and is not converted.
   EXPECT_THROW(static_cast<void>(without_bad_alloc([]() -> Result<void> { throw 42; })), int);
 }
 

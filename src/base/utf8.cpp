@@ -89,7 +89,7 @@ std::string name_list(std::span<const std::string> names) {
 void append_json_string(std::string& out, std::string_view text) {
   if (!is_utf8(text)) return append_json_string(out, to_utf8(text));  // NOLINT(misc-no-recursion): once
   constexpr std::string_view digits = "0123456789abcdef";
-  // Characters with a short escape, and its letters.
+  // Characters that have a short escape, and the letters of these escapes.
   constexpr std::string_view special = "\"\\\b\t\n\f\r";
   constexpr std::string_view letters = "\"\\btnfr";
   out += '"';
@@ -113,7 +113,7 @@ std::string_view path_fault(std::string_view path) noexcept {
   if (path.empty()) return "is empty";
   if (!is_utf8(path)) return "is not valid UTF-8";
   if (path.find('\0') != path.npos) return "contains a NUL byte";
-  // On other systems a backslash separates folders.
+  // On Windows, a backslash separates folders.
   if (path.find('\\') != path.npos) return "contains a backslash";
   if (path.front() == '/') return "is absolute";
   std::string_view step;

@@ -24,9 +24,9 @@ namespace ht::inline v1 {
 /// characters are escaped, all other characters are kept. Bytes that are not UTF-8 become U+FFFD.
 void append_json_string(std::string& out, std::string_view text);
 
-/// Checks that a relative path names a file inside its base folder. Returns the problem, for instance
-/// "is absolute", or an empty text if the path is valid. Checks the text only: symbolic links are the user's
-/// and are followed, because Hugging Face's cache uses them.
+/// Checks that a relative path names a file inside its base folder. Returns an empty text if the path is
+/// valid, else the problem, for instance "is absolute". Checks the text only: symbolic links belong to the
+/// user and are followed, because the Hugging Face cache uses them.
 [[nodiscard]] std::string_view path_fault(std::string_view path) noexcept;
 
 }  // namespace ht::inline v1

@@ -16,7 +16,7 @@ std::string bytes(std::initializer_list<int> values) {
   return text;
 }
 
-// The oracle goes the other way round: what encoding makes is well-formed, and nothing else is.
+// Encodes a code point. The oracle: text is well-formed if and only if it consists of encoded code points.
 std::string encoded(unsigned point) {
   const auto tail = [point](int shift) { return static_cast<int>(0x80 | ((point >> shift) & 0x3F)); };
   if (point < 0x80) return bytes({static_cast<int>(point)});
@@ -72,7 +72,7 @@ TEST(Utf8, every_two_bytes_match_the_oracle) {
 
 TEST(Utf8, three_bytes_match_the_oracle) {
   const auto& characters = short_characters();
-  // The last byte needs its edges only: its range does not depend on the others.
+  // The last byte is tested only at the limits of its range, which does not depend on the other bytes.
   for (int first = 0xC0; first < 256; ++first) {
     for (int second = 0; second < 256; ++second) {
       for (const int third : {0x00, 0x7F, 0x80, 0xBF, 0xC0, 0xFF}) {
@@ -113,7 +113,7 @@ TEST(Utf8, refuses_a_truncated_character) {
   for (const unsigned point : {0x80U, 0x7FFU, 0x800U, 0x20ACU, 0xFFFFU, 0x10000U, 0x1F600U, 0x10FFFFU}) {
     const std::string whole = encoded(point);
     for (std::size_t kept = 1; kept < whole.size(); ++kept) {
-      // An exactly sized buffer on the heap, so that the sanitizer sees a byte read too many.
+      // A heap buffer of the exact size, so that AddressSanitizer detects a read past its end.
       const std::vector<char> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(kept));
       EXPECT_FALSE(is_utf8(std::string_view(cut.data(), cut.size()))) << point << " cut to " << kept;
       EXPECT_FALSE(is_utf8(whole.substr(0, kept) + "a")) << point << " cut to " << kept;

@@ -31,7 +31,7 @@ inline constinit std::atomic<unsigned> generation = 0;
   if (count == 0) {
     count = std::max<std::size_t>(std::thread::hardware_concurrency(), 1);
 #if defined(__linux__)
-    // The processors that taskset and containers leave to the process.
+    // taskset and containers may restrict the process to fewer processors.
     cpu_set_t allowed;
     if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0)
       count = std::clamp<std::size_t>(static_cast<std::size_t>(CPU_COUNT(&allowed)), 1, count);
@@ -45,7 +45,7 @@ inline constinit std::atomic<unsigned> generation = 0;
 /// a few times the cost of sleeping and waking.
 template <class Condition>
 void spin_until(Condition holds) noexcept {
-  // With one processor, the thread that would change the condition cannot run meanwhile.
+  // With one processor, the thread that would change the condition cannot run while this thread spins.
   if (processors() == 1 || holds()) return;
   const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(100);
   do {
@@ -113,15 +113,16 @@ class Pool {
   /// the caller joins too; the caller must then call `work` and `leave`.
   [[nodiscard]] std::optional<std::size_t> offer(PoolTask& task, Caller caller) noexcept;
 
-  /// For threads outside the pool: joins if no thread has left, works and leaves.
+  /// For threads outside of the pool: joins, works and leaves, unless a thread has left already or
+  /// `max_workers` have joined.
   void help(PoolTask& task) noexcept;
   /// Joins only if no thread has joined. Returns the caller's worker number.
   [[nodiscard]] std::optional<std::size_t> join_first(PoolTask& task) noexcept;
   void leave(PoolTask& task) noexcept;
 
-  /// Returns whether all threads that joined left within `time`. The task may be destroyed then. A caller
-  /// that has worked spins first, because its processor is free; spinning by another thread would take a
-  /// worker's processor.
+  /// Waits for at most `time`. Returns whether all threads that joined have left; the task may be destroyed
+  /// then. A caller that has worked spins first, because its processor is free; spinning by another thread
+  /// would take a worker's processor.
   [[nodiscard]] bool wait_for(PoolTask& task, std::chrono::milliseconds time, bool spins) noexcept;
 
  private:
@@ -169,12 +170,12 @@ inline std::optional<std::size_t> Pool::offer(PoolTask& task, Caller caller) noe
     if (idle < needed) start_threads(std::min(needed - idle, max_threads_ - threads_.size()));
     if (caller == Caller::joins_if_no_thread_is_idle && spinning_ + sleeping_ == 0)
       number = join_locked(task);
-    // The caller's own threads may have done all work already.
+    // The extra threads of this call may have run all jobs already.
     if (task.is_exhausted_ || task.joined_ == task.max_workers_) return number;
     task.next_ = open_;
     open_ = &task;
     has_open_.store(true, std::memory_order_relaxed);
-    // A thread that spins looks for tasks once more before it sleeps.
+    // Spinning threads look for tasks once more before they sleep, so only sleeping threads are woken.
     if (needed > spinning_) to_wake = std::min(needed - spinning_, sleeping_);
   }
   for (; to_wake > 0; --to_wake) wake_.notify_one();

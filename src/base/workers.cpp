@@ -20,7 +20,7 @@ namespace {
 // Registered before any thread exists: otherwise another thread might fork first.
 [[maybe_unused]] const int is_registered = ::pthread_atfork(nullptr, nullptr, [] { ++detail::generation; });
 
-// How often `meanwhile` is called.
+// Interval between calls of `meanwhile`.
 constexpr std::chrono::milliseconds glance{20};
 
 Workers& workers_of(const Jobs& jobs) noexcept {
@@ -60,7 +60,7 @@ class Run final : public detail::PoolTask {
       }
       if (pool.wait_for(*this, glance, number.has_value())) return;
       report();
-      // Idle threads may have joined other tasks since they were counted.
+      // Threads that were idle at `offer` may have joined other tasks since.
       number = pool.join_first(*this);
     }
   }
@@ -93,7 +93,7 @@ class Run final : public detail::PoolTask {
   // Returns false once all jobs have begun.
   bool run_next(std::size_t worker) noexcept {
     const std::size_t job = next_.fetch_add(1);
-    // Jobs before one that failed are finished, so that the failure of the lowest job is returned.
+    // Jobs with lower numbers than a failed job still run, so that the failure of the lowest job is returned.
     if (job >= jobs_.count || job > end_.load()) return false;
     try {
       auto done = without_bad_alloc([&] { return jobs_.run(job, worker); });

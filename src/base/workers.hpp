@@ -43,8 +43,8 @@ struct Jobs {
 /// number may be held by a thread that does not exist in this process.
 [[nodiscard]] unsigned fork_count() noexcept;
 
-/// Unblocks SIGBUS on the calling thread while it exists. For a caller's thread that reads mapped pages
-/// instead of a library thread, or that starts threads which do.
+/// Unblocks SIGBUS on the calling thread while the object exists. For a caller's thread that reads mapped
+/// pages in place of a library thread, or that starts threads that read them.
 class UnblockedSigbus {
  public:
   UnblockedSigbus() noexcept;

@@ -90,7 +90,7 @@ TEST(Jobs, end_when_the_caller_requests_a_stop) {
                   .threads = 2,
                   .run = [&](std::size_t, std::size_t) -> Result<void> {
                     ++begun;
-                    is_requested.wait(false);  // nobody gets on before the caller has said it
+                    is_requested.wait(false);  // no job returns before `meanwhile` has run
                     return {};
                   },
                   .meanwhile = [&]() -> Result<void> {
@@ -151,7 +151,7 @@ TEST(Jobs, end_on_an_exception_of_the_caller) {
   EXPECT_LT(begun, jobs.count);
 }
 
-// Adds all numbers below `count`, by way of jobs.
+// Returns the sum of all numbers below `count`, computed by jobs.
 std::size_t sum_below(std::size_t count, Workers* workers = nullptr, std::size_t threads = 0) {
   std::atomic<std::size_t> sum = 0;
   const Jobs jobs{.count = count,
@@ -165,14 +165,14 @@ std::size_t sum_below(std::size_t count, Workers* workers = nullptr, std::size_t
   return run_all(jobs) ? sum.load() : SIZE_MAX;
 }
 
-// The thread sanitizer ends a child that starts threads.
+// ThreadSanitizer terminates a forked child that starts threads.
 #ifdef __SANITIZE_THREAD__
 constexpr bool child_may_have_threads = false;
 #else
 constexpr bool child_may_have_threads = true;
 #endif
 
-// Runs `body` in a child, which succeeds if that returns true.
+// Runs `body` in a forked child. Returns whether `body` returned true there.
 template <class Body>
 bool succeeds_in_child(Body body) {
   const pid_t child = ::fork();
@@ -198,7 +198,7 @@ TEST(Jobs, run_on_the_same_threads_every_time) {
                     .workers = &workers};
     ASSERT_TRUE(run_all(jobs));
   }
-  // Two at once, of which one is the caller's.
+  // Two threads at most run jobs: the caller's and one of the pool.
   EXPECT_LE(threads.size(), 2U);
   EXPECT_EQ(workers.threads(), 2U);
 }
@@ -270,7 +270,7 @@ TEST(Jobs, get_more_threads_than_the_pool_has) {
                   .threads = 6,
                   .run = [&](std::size_t, std::size_t worker) -> Result<void> {
                     EXPECT_LT(worker, 6U);
-                    // Each waits for all others.
+                    // Each job waits until all jobs have begun.
                     for (++begun; begun < 6;) std::this_thread::yield();
                     return {};
                   },
@@ -298,8 +298,8 @@ TEST(Jobs, failures_do_not_depend_on_the_number_of_threads) {
   }
 }
 
-// The sanitizer's allocator cannot be used in a child that was forked while a thread held its lock, as
-// threads do that begin. Returns when each thread but this one sleeps.
+// Waits until all other threads sleep. A thread that starts holds the lock of the sanitizer's allocator, and
+// a child that is forked at that time can never allocate.
 void wait_until_others_sleep() {
   const auto this_thread = std::to_string(gettid());
   for (bool all_sleep = false; !all_sleep;) {
@@ -309,7 +309,7 @@ void wait_until_others_sleep() {
       std::ifstream file(task.path() / "stat");
       std::string line;
       std::getline(file, line);
-      // The state is behind the name, which is in brackets.
+      // The state follows the name, which is in parentheses.
       const auto end = line.rfind(')');
       const bool sleeps = end != std::string::npos && end + 2 < line.size() && line[end + 2] == 'S';
       all_sleep = all_sleep && (sleeps || task.path().filename() == this_thread);
@@ -328,7 +328,7 @@ TEST(Jobs, run_in_a_forked_child) {
     wait_until_others_sleep();
     return first && succeeds_in_child([&] { return sum_below(100) == 4950; }) && sum_below(10) == 45;
   }));
-  // The parent's threads are as before.
+  // The parent's threads still work.
   EXPECT_EQ(sum_below(100, &workers), 4950U);
 }
 
@@ -348,7 +348,7 @@ TEST(Jobs, run_on_the_callers_thread_if_no_thread_can_be_started) {
   EXPECT_TRUE(succeeds_in_child([] {
     const rlimit none{.rlim_cur = 0, .rlim_max = 0};
     if (::setrlimit(RLIMIT_NPROC, &none) != 0) return false;
-    // The limit does not hold for the superuser.
+    // The limit does not apply to the superuser.
     if (::geteuid() == 0 && ::setuid(65534) != 0) return false;
     const auto caller = std::this_thread::get_id();
     bool all_here = true;

@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-// In one block of memory with its texts.
+// An error and its texts share one block of memory.
 struct ht_error {  // NOLINT(readability-identifier-naming)
   ht_status code = HT_OK;
   int cause = 0;
@@ -25,7 +25,7 @@ struct ht_error {  // NOLINT(readability-identifier-naming)
 namespace ht::c {
 namespace {
 
-// Errors for when no memory is left, by code.
+// Static errors, indexed by code, for use when memory for an ht_error cannot be allocated.
 constinit std::array<ht_error, error_code_count + 1> errors_without_texts = [] {
   std::array<ht_error, error_code_count + 1> errors{};
   for (std::size_t i = 0; i < errors.size(); ++i) errors[i].code = static_cast<ht_status>(i);
@@ -37,7 +37,7 @@ bool is_without_texts(const ht_error* error) noexcept {
          std::less<>()(error, errors_without_texts.data() + errors_without_texts.size());
 }
 
-// The Error's facts, and the size of the block that holds them.
+// The fields of an ht_error, and the size of the block for the error and its texts.
 struct ErrorParts {
   explicit ErrorParts(const Error& error)
       : code(static_cast<ht_status>(error.code())),

@@ -20,7 +20,7 @@
 
 namespace ht::c {
 
-/// Creates the caller's error, unless `out` is NULL, and returns its code.
+/// Returns the code of the error. Unless `out` is NULL, `*out` becomes a new ht_error that the caller owns.
 ht_status report(const Error& error, ht_error** out) noexcept;
 /// The same for the exception that is being handled.
 ht_status report_exception(ht_error** out) noexcept;
@@ -36,19 +36,20 @@ ht_status call(ht_error** error, const Body& body) noexcept {
   }
 }
 
-/// `bad_state` unless a required pointer is given.
+/// Fails with `bad_state` if `is_given` is false, because the required pointer `name` is NULL.
 [[nodiscard]] Result<void> require(bool is_given, std::string_view name);
 
-/// `bad_state` unless the number is one of the values 0 to `max` of an enumeration.
+/// Fails with `bad_state` unless `number` is a value of the enumeration, 0 to `max`.
 [[nodiscard]] Result<void> check_choice(int number, int max, std::string_view name);
 
-/// `out_of_bounds` unless `index` is less than `size`, the number of `things`.
+/// Fails with `out_of_bounds` unless `index` < `size`. `things` names the items in the message.
 [[nodiscard]] Result<void> check_position(std::size_t index, std::size_t size, std::string_view things);
 
-/// A text argument; a size of 0 means that it ends at its first NUL. `bad_state` for NULL.
+/// Returns the text argument `name`, borrowed. A size of 0 means that the text ends at its first NUL. Fails
+/// with `bad_state` if `data` is NULL.
 [[nodiscard]] Result<std::string_view> text_of(const char* data, std::size_t size, std::string_view name);
 
-/// The same for a text in a struct, where NULL is the empty text.
+/// Returns a text of a struct, borrowed. NULL is the empty text.
 [[nodiscard]] inline std::string_view text_of(const ht_string& text) noexcept {
   if (text.data == nullptr) return {};
   return {text.data, text.size == 0 ? std::strlen(text.data) : text.size};
@@ -59,18 +60,20 @@ ht_status call(ht_error** error, const Body& body) noexcept {
 
 // Structs whose first field is their size.
 
-/// The size of a struct in the first version of the library that had it. When fields are appended, after
-/// the padding at its end, the old size becomes a specialization.
+/// The size of the struct T in the first version of the library that has it. To append a field to T,
+/// specialize this with the old size. The new field must come after the padding at the old end of T.
 template <class T>
 inline constexpr std::size_t first_size = sizeof(T);
 
-/// `bad_state` for a size that is smaller than that of the first version.
+/// Fails with `bad_state` if `size` is smaller than `first`, the size in the first version.
 [[nodiscard]] Result<void> check_size(std::size_t size, std::size_t first, std::string_view name);
-/// `bad_state` if a byte after the fields that this library knows is not 0.
+/// Fails with `bad_state` if a byte of the struct from `known` on is not 0: that byte belongs to a field of a
+/// later version, which this library does not support.
 [[nodiscard]] Result<void> check_later_fields(const void* given, std::size_t size, std::size_t known,
                                               std::string_view name);
 
-/// The struct with fields that the caller does not know at their defaults. NULL has all of them.
+/// Copies a struct of the caller, of any version. Fields that the caller's version lacks are 0, their
+/// default; for NULL, all fields are 0.
 template <class T>
 [[nodiscard]] Result<T> read_struct(const T* given, std::string_view name) {
   T known{};
@@ -81,14 +84,15 @@ template <class T>
   return known;
 }
 
-/// `bad_state` unless `into` is a struct that the library can fill in.
+/// Fails with `bad_state` if `into` is NULL or states a size that is too small.
 template <class T>
 [[nodiscard]] Result<void> check_output(const T* into, std::string_view name) {
   HT_TRY(require(into != nullptr, name));
   return check_size(into->size, first_size<T>, name);
 }
 
-/// Writes the fields that the caller knows; fields of later versions become 0.
+/// Writes the fields that the caller's version of the struct has. Fields of versions after this library
+/// become 0.
 template <class T>
 void write_struct(T* into, T value) noexcept {
   const std::size_t size = into->size;
@@ -97,7 +101,8 @@ void write_struct(T* into, T value) noexcept {
   if (size > sizeof(T)) std::memset(reinterpret_cast<std::byte*>(into) + sizeof(T), 0, size - sizeof(T));
 }
 
-/// The memory of texts and arrays that belong to one object. Functions throw std::bad_alloc.
+/// Allocates the texts and arrays of one object; the destructor frees all of them. Its functions throw
+/// std::bad_alloc.
 class Memory {
  public:
   template <class T>
@@ -125,12 +130,12 @@ class Memory {
   std::pmr::monotonic_buffer_resource resource_;
 };
 
-/// Lies before each result, so that `ht_result_free` finds its memory.
+/// Precedes each result in memory, so that `ht_result_free` finds the `Memory` to delete.
 struct ResultPrefix {
   alignas(16) Memory* memory = nullptr;
 };
 
-/// A result that `ht_result_free` releases: a C struct, and its texts and arrays.
+/// A C struct with its texts and arrays, to be released by `ht_result_free`.
 template <class T>
 class ResultOf {
  public:

@@ -1,4 +1,4 @@
-// Shared by the tests of the C API: owners of its handles, and a folder with files.
+// Shared by the tests of the C API: RAII owners of handles, and a fixture with a temporary folder.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ class Failed {
   ht_error* error_ = nullptr;
 };
 
-/// A struct whose first field is its size.
+/// Returns a zeroed struct whose field `size` is set.
 template <class T>
 T sized() {
   T value{};
@@ -63,7 +63,7 @@ T sized() {
 inline ht_string c_text(std::string_view text) { return {text.data(), text.size()}; }
 inline std::string text(const ht_string& text) { return {text.data, text.size}; }
 
-/// Dense elements to save. `dims` and `data` must outlive the call.
+/// Describes dense elements to save. Refers to `dims` and `data`, which must outlive the result.
 template <class T>
 ht_tensor_to_save dense(const char* name, ht_type type, const std::vector<std::int64_t>& dims,
                         const std::vector<T>& data) {
@@ -102,7 +102,8 @@ class CApi : public ::testing::Test {
               HT_OK)
         << failed_;
   }
-  /// `m.safetensors`: "w" is F32 [2, 3] with 1 to 6, "n" is I64 [2] with -1 and 2^53 + 1.
+  /// Opens `m.safetensors`, which has two tensors: "w" is F32 [2, 3] with 1 to 6, "n" is I64 [2] with -1 and
+  /// 2^53 + 1.
   Handle<ht_model> small_model() {
     if (!std::filesystem::exists(path("m.safetensors"))) {
       save("m.safetensors", {dense("w", HT_F32, two_by_three_, floats_), dense("n", HT_I64, two_, longs_)});

@@ -39,7 +39,7 @@ Result<void> add_types(const ht_convert_options& read, ConvertOptions& what) {
   return {};
 }
 
-// Plans and checks. For a dry run, losses that are not allowed are not an error.
+// Checks the plan. In a dry run, losses that are not allowed are not an error.
 Result<CheckedPlan> checked_plan(const ConversionPlan& plan, const Model& model,
                                  const Conversion& conversion) {
   auto how = conversion.how;
@@ -47,7 +47,7 @@ Result<CheckedPlan> checked_plan(const ConversionPlan& plan, const Model& model,
   return check_plan(plan, model, how);
 }
 
-// Checks the MLIR module before the first write.
+// Checks the path of the MLIR module before any file is written.
 Result<void> check_module(const ConversionPlan& plan, const Model& model, const Conversion& conversion) {
   if (conversion.module.empty()) return {};
   std::vector<std::filesystem::path> files = model.files();
@@ -55,7 +55,7 @@ Result<void> check_module(const ConversionPlan& plan, const Model& model, const 
   return check_mlir_target(conversion.module, files, {.if_exists = conversion.how.if_exists});
 }
 
-// Writes the module of the new files.
+// Writes the MLIR module that refers to the new files.
 Result<void> write_module(const ConversionPlan& plan, const Conversion& conversion) {
   if (conversion.module.empty()) return {};
   const auto written = HT_TRY(Model::open(plan.model_path()));
@@ -87,7 +87,7 @@ const ht_difference* c_difference(const Differences::Tensor& tensor, Memory& mem
   return c;
 }
 
-// Edits, and the stored form of their values.
+// Edits, and the stored values that they refer to.
 struct Edits {
   std::vector<MetadataEdit> all;
   std::vector<std::vector<std::byte>> values;

@@ -30,7 +30,7 @@ class CConvert : public testing::CApi {
     EXPECT_EQ(ht_diff(a.get(), b.get(), options, &found, failed_.out()), HT_OK) << failed_;
     return Handle<const ht_differences>(found);
   }
-  // One safetensors file with the metadata "k": "v".
+  // Opens a new safetensors file with the metadata "k": "v".
   Handle<ht_model> with_metadata() {
     testing::write_file(
         folder_ / "k.safetensors",
@@ -261,7 +261,7 @@ TEST_F(CConvert, metadata_is_set_to_values_of_every_type) {
   EXPECT_EQ(found->metadata_only_a_count, 1U);
   EXPECT_EQ(found->metadata_only_b_count, 0U);
   EXPECT_EQ(found->metadata_differ_count, 1U) << text(found->metadata_differ[0]);
-  EXPECT_EQ(text(found->metadata_differ[0]), "bool");  // stored as 2
+  EXPECT_EQ(text(found->metadata_differ[0]), "bool");  // the source stores 2 for true
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The library is loaded by another language with nothing else: Python's ctypes.
+"""Loads libhtensor-c.so into Python with ctypes and calls its functions.
 
-Usage: dlopen_test.py LIBRARY COMPILER SANITIZERS. Ends with 77, and says why, where it is skipped.
+Usage: dlopen_test.py LIBRARY COMPILER SANITIZERS
+If the test is skipped, prints the reason and exits with 77.
 """
 
 import ctypes
@@ -13,7 +14,7 @@ import tempfile
 
 
 def preload(compiler):
-    """The sanitizer's run time, which must be loaded before a sanitized library."""
+    """The path of the sanitizer's runtime, which must be loaded before a sanitized library."""
     for name in ("libclang_rt.asan-x86_64.so", "libasan.so"):
         path = subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True).stdout.strip()
         if os.path.isabs(path) and os.path.exists(path):

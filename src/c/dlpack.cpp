@@ -18,7 +18,7 @@ struct DlPackRow {
   ht_type type;
   std::uint8_t code;
   std::uint8_t bits;
-  bool needs_version;  // only DLPack 1.1 has it
+  bool needs_version;  // unversioned DLPack lacks the type
 };
 
 constexpr std::array dlpack_types{DlPackRow{HT_BOOL, 6, 8, false},    DlPackRow{HT_I8, 0, 8, false},
@@ -34,7 +34,7 @@ constexpr std::array dlpack_types{DlPackRow{HT_BOOL, 6, 8, false},    DlPackRow{
                                   DlPackRow{HT_F8_E8M0, 14, 8, true}, DlPackRow{HT_F6_E2M3, 15, 6, true},
                                   DlPackRow{HT_F6_E3M2, 16, 6, true}, DlPackRow{HT_F4, 17, 4, true}};
 
-// A tensor that DLPack's consumer owns.
+// An exported tensor. The DLPack consumer owns it and frees it with `managed.deleter`.
 template <class Managed>
 struct Exported {
   Managed managed{};
@@ -80,7 +80,7 @@ Result<Storage> storage_in_place(const AnyTensor& tensor, ht_access access, int 
   return storage;
 }
 
-// Row-major, in native byte order.
+// Copies the elements to new memory, row-major and in native byte order.
 Result<Storage> storage_of_copy(const AnyTensor& tensor) {
   auto copy = HT_TRY(Storage::owned(tensor.byte_size()));
   const auto into = HT_TRY(copy.writable_bytes());

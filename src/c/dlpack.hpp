@@ -1,5 +1,5 @@
-// The layouts of DLPack 1.1, which tensors are exchanged by, and of the older form without a version. They
-// are those of dlpack.h, which neither the library nor its users need.
+// Memory layouts of DLPack 1.1 and of the older unversioned form, in which libraries exchange tensors. They
+// equal the structs of dlpack.h, so neither the library nor its users need that header.
 #pragma once
 
 #include <cstdint>

@@ -160,7 +160,7 @@ TEST_F(DlPack, scalar_and_empty_tensors) {
   EXPECT_EQ(nothing->dl_tensor.shape[1], 4);
 }
 
-// A tensor of a caller.
+// A column-major [2, 3] tensor that the caller provides.
 struct Import {
   std::int64_t shape[2] = {2, 3};
   std::int64_t strides[2] = {1, 2};

@@ -1,4 +1,4 @@
-// A file that is truncated while it is mapped: every function returns a status.
+// Every function returns a status for a file that is truncated while it is mapped.
 #include <csignal>
 #include <cstdlib>
 #include <numeric>

@@ -1,4 +1,4 @@
-// The objects behind the handles of C, and the facts about a tensor.
+// The structs that C handles point to, and the description of a tensor.
 #pragma once
 
 #include <htensor/htensor.h>
@@ -12,10 +12,10 @@
 
 #include "c/boundary.hpp"
 
-// NOLINTBEGIN(readability-identifier-naming): as C spells them.
+// NOLINTBEGIN(readability-identifier-naming): names of the C API.
 
 struct ht_model {
-  /// An item of the metadata with its own texts and arrays.
+  /// A metadata item and the memory of its texts and arrays.
   struct Item {
     ht::c::Memory memory;
     ht_metadata_item item{};
@@ -24,10 +24,10 @@ struct ht_model {
   explicit ht_model(const ht::Model& opened);
 
   ht::Model model;
-  /// The index of the padding in the metadata, or SIZE_MAX: C does not list it.
+  /// The metadata index of the padding, which the C API does not list; SIZE_MAX without padding.
   std::size_t padding = SIZE_MAX;
   mutable std::mutex mutex;
-  /// By index in the metadata; null for items that were not asked for yet.
+  /// By metadata index; null until an item is first requested. Guarded by `mutex`.
   mutable std::vector<std::unique_ptr<const Item>> items;
 };
 
@@ -35,10 +35,10 @@ struct ht_tensor {
   ht::Model model;
   ht::AnyTensor tensor;
   std::size_t index = 0;
-  /// Of rows, the index of the first in the whole tensor.
+  /// For a handle of rows: the index of the first row in the whole tensor.
   std::int64_t first_row = 0;
   mutable std::mutex mutex{};
-  /// Keeps the memory of ht_tensor_private_data.
+  /// Owns the memory that ht_tensor_private_data returned. Guarded by `mutex`.
   mutable ht::Storage private_pages{};
 };
 
@@ -46,7 +46,7 @@ struct ht_tensor {
 
 namespace ht::c {
 
-/// The facts about the tensor at `index`, without allocation.
+/// Describes the tensor at `index`, without allocation. Pointers belong to the model.
 [[nodiscard]] ht_tensor_info describe_entry(const Model& model, std::size_t index) noexcept;
 
 }  // namespace ht::c

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""htensor.h compiles alone, as C and as C++. So do the program on its first page and the C code in README.md.
+"""Compiles htensor.h by itself, as C and C++, and the C code in README.md and at the top of the header.
 
 Usage: header_test.py INCLUDE README COMPILER…
 """

@@ -10,7 +10,8 @@
 namespace ht::c {
 namespace {
 
-// Calls `use` with a value of the C type of a number's items.
+// Calls `use` with a zero of the C type in which arrays store numbers of this type. Strings and arrays have
+// no such type; `use` is not called for them.
 template <class Use>
 void with_item_type(MetaType type, const Use& use) {
   switch (type) {
@@ -56,7 +57,7 @@ const void* copy_items(const MetaValue::Array& array, Memory& memory) {  // NOLI
   return copy;
 }
 
-// Appends the stored form of a value of C.
+// Appends the stored form of an ht_value.
 class ValueWriter {
  public:
   explicit ValueWriter(std::vector<std::byte>& into) noexcept : into_(into) {}
@@ -151,7 +152,7 @@ class ValueWriter {
   int depth_ = 1;
 };
 
-// The index in the metadata of an item that C lists at `index`.
+// Returns the metadata index of the item that the C API lists at `index`: the padding is skipped.
 std::size_t listed(const ht_model& model, std::size_t index) noexcept {
   return index >= model.padding ? index + 1 : index;
 }

@@ -1,4 +1,4 @@
-// Values of metadata, between C and the stored form.
+// Converts metadata values between the structs of the C API and their stored form.
 #pragma once
 
 #include <htensor/htensor.h>
@@ -10,11 +10,11 @@
 
 namespace ht::c {
 
-/// Copies texts and arrays into `memory`.
+/// Returns a value for the C API. Texts and arrays are copied into `memory`.
 [[nodiscard]] ht_value to_c(const MetaValue& value, Memory& memory);
 
-/// The stored form of a value, as `MetaValue::bytes` describes it. `dtype_mismatch` for a number that its
-/// type does not hold, `bad_state` for a NULL array or an unknown type.
+/// Returns the stored form of a value, as `MetaValue::bytes` describes it. Fails with `dtype_mismatch` for a
+/// number that its type does not hold, `bad_state` for a NULL array or an unknown type.
 [[nodiscard]] Result<std::vector<std::byte>> stored_form(const ht_value& value);
 
 }  // namespace ht::c

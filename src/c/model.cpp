@@ -90,7 +90,8 @@ ht_status ht_model_open_merged(const char* const* paths, size_t path_count, cons
 ht_status ht_model_open_bytes(const void* data, size_t bytes, void (*release)(void* context), void* context,
                               const ht_open_options* options, ht_model** model, ht_error** error) {
   return call(error, [&]() -> Result<void> {
-    // First, so that every failure releases the bytes; the constructor does so if it fails itself.
+    // Created first, so that every failure below releases the bytes. If the shared_ptr cannot allocate, its
+    // constructor calls the deleter.
     std::shared_ptr<const void> owner;
     if (release != nullptr)
       owner = std::shared_ptr<const void>(data, [release, context](const void*) { release(context); });

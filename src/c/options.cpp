@@ -96,7 +96,8 @@ Result<WorkOptions> Work::start(const ht_work* given) {
   WorkOptions options;
   if (given_.cancel != nullptr) options.stop = given_.cancel->stop.get_token();
   if (given_.progress == nullptr) return options;
-  // The callback cancels this call only.
+  // The call has its own stop source, because its callback cancels this call only. A request to the caller's
+  // `cancel` object is forwarded to it.
   stop_.emplace();
   if (given_.cancel != nullptr) forward_.emplace(options.stop, Forward{&*stop_});
   options.stop = stop_->get_token();

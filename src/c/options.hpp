@@ -1,4 +1,4 @@
-// Options of C as options of C++.
+// Converts option structs of the C API to those of the C++ library.
 #pragma once
 
 #include <htensor/htensor.h>
@@ -21,24 +21,24 @@ namespace ht::c {
 [[nodiscard]] Result<OpenOptions> open_options(const ht_open_options* given);
 [[nodiscard]] Result<NameFilter> name_filter(const ht_filter* given);
 
-/// HT_ROUND_NONE becomes nearest_even.
+/// Returns the rounding of the C++ library. HT_ROUND_NONE becomes nearest_even.
 [[nodiscard]] Result<Rounding> rounding(ht_rounding mode, int saturate, std::uint64_t seed);
 
-/// The number of a type; HT_TYPE_UNKNOWN if the type is unknown.
+/// Returns the ht_type of a tag; HT_TYPE_UNKNOWN if the type is unknown.
 [[nodiscard]] constexpr ht_type number_of(DTypeTag dtype, EncodingTag encoding) noexcept {
   const auto block = static_cast<unsigned>(encoding);
   return static_cast<ht_type>(block != 0 ? 256 + block : static_cast<unsigned>(dtype));
 }
-/// The type of a tag; the name is empty if the library lacks the type.
+/// Returns the type of a tag. Its name is empty if the library lacks the type.
 [[nodiscard]] ElementType element_type(DTypeTag dtype, EncodingTag encoding) noexcept;
 [[nodiscard]] ElementType element_type(ht_type type) noexcept;
-/// `bad_dtype` if the library lacks the type.
+/// Returns the type. Fails with `bad_dtype` if the library lacks it; `name` is the argument in the message.
 [[nodiscard]] Result<ElementType> known_type(ht_type type, std::string_view name);
-
-/// The same for dense types.
+/// Returns the tag of a dense type. Also fails with `bad_dtype` for a block encoding.
 [[nodiscard]] Result<DTypeTag> known_dtype(ht_type type, std::string_view name);
 
-/// Progress and cancellation of one call. Must outlive the operation.
+/// Progress and cancellation of one C call. The options that `start` returns refer to this object, which must
+/// therefore outlive the operation.
 class Work {
  public:
   [[nodiscard]] Result<WorkOptions> start(const ht_work* given);

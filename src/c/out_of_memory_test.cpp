@@ -1,5 +1,5 @@
-// Each function with its n-th allocation failing, for all n: the status is HT_OUT_OF_MEMORY, nothing leaks,
-// and the function works afterwards. A program of its own, as it replaces operator new.
+// Calls each function while its n-th allocation fails, for all n. The call returns HT_OUT_OF_MEMORY and leaks
+// nothing, and the function works afterwards. A separate program, because it replaces operator new.
 #include <cstdlib>
 #include <functional>
 #include <map>
@@ -19,7 +19,7 @@ using testing::sized;
 
 class COutOfMemory : public testing::CApi {
  protected:
-  // Calls with 0, 1, 2, … allocations until one succeeds.
+  // Repeats the call with 0, 1, 2, … allowed allocations until it succeeds.
   void starve(const char* name, const std::function<ht_status(ht_error**)>& call) {
     for (int allowed = 0; allowed < 5000; ++allowed) {
       ht_error* error = nullptr;

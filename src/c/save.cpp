@@ -13,7 +13,8 @@
 namespace ht::c {
 namespace {
 
-// Row-major copies of elements whose width is a whole number of bytes.
+// Copies strided elements to new memory in row-major order. The element width must be a whole number of
+// bytes.
 Result<Storage> gathered(const ht_tensor_to_save& tensor, const ElementType& type) {
   const layout::Extents dims(tensor.dims, tensor.rank);
   if (!type.is_dense() || type.bits % 8 != 0) {
@@ -95,7 +96,7 @@ Result<Metadata> metadata_to_save(const ht_metadata_item* items, std::size_t cou
   return metadata;
 }
 
-// The arguments of a save, in C++.
+// The arguments of a save, converted to types of the C++ library.
 struct Saving {
   Work work;
   std::vector<TensorToSave> tensors;

@@ -149,7 +149,7 @@ TEST_F(CSave, metadata_of_every_type_there_and_back) {
   for (std::size_t i = 0; i < ht_model_metadata_count(source.get()); ++i) {
     const ht_metadata_item* item = nullptr;
     ASSERT_EQ(ht_model_metadata_at(source.get(), i, &item, failed_.out()), HT_OK);
-    if (text(item->key) != "bool") items.push_back(*item);  // its byte is 2 and becomes 1
+    if (text(item->key) != "bool") items.push_back(*item);  // stored as 2, saved as 1
   }
   auto options = sized<ht_save_options>();
   options.metadata = items.data();

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""libhtensor-c.so exports the functions of symbols.txt, which are those that htensor.h declares, and no others.
+"""Checks that libhtensor-c.so exports exactly the functions that symbols.txt lists and htensor.h declares.
 
-Usage: symbols_test.py LIBRARY HEADER SYMBOLS [--write]. Ends with 77 where nm is not installed.
+Usage: symbols_test.py LIBRARY HEADER SYMBOLS [--write]
+--write first lists the declared functions in SYMBOLS. Exits with 77 if nm is not installed.
 """
 
 import pathlib

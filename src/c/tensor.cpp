@@ -20,7 +20,7 @@ Result<void> check_rank(const ht_tensor& tensor, std::size_t rank) {
                   .at_tensor(tensor.tensor.name()));
 }
 
-// The offset of the first byte of rows, relative to the whole tensor.
+// Returns the offset in bytes of the handle's first row from the start of the whole tensor.
 std::uint64_t offset_of_rows(const ht_tensor& tensor, const ElementType& type) noexcept {
   const Entry entry = tensor.tensor.entry();
   if (tensor.first_row == 0) return 0;
@@ -54,7 +54,7 @@ Result<void> read_elements(const ht_tensor& tensor, const ht_slice* slices, std:
   return tensor.tensor.read(into, selected, options);
 }
 
-// Reads values of a floating-point dtype.
+// Reads the selected elements as values of the floating-point dtype D.
 template <class D>
 ht_status read_values(const ht_tensor* tensor, const ht_slice* slices, std::size_t slice_count,
                       typename D::Element* out, std::size_t count, ht_error** error) {

@@ -1,4 +1,4 @@
-// Eight threads use one model at once; the thread sanitizer watches in its preset.
+// Eight threads use one model at once. The preset `tsan` runs this test under the thread sanitizer.
 #include <atomic>
 #include <functional>
 #include <thread>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Every verb works on a file that is larger than the address space that the process may use (`ulimit -v`).
 
-Usage: address_space_test.py PROGRAM. Ends with 77, and says why, where it is skipped.
+Usage: address_space_test.py PROGRAM. Exits with 77 and prints the reason if it is skipped.
 """
 
 import json
@@ -47,7 +47,7 @@ def main():
         run("convert", path, f"{folder}/model.irpa")
         run("diff", path, f"{folder}/model.irpa")
         run("export", path, name, "-o", "-", stdout=subprocess.DEVNULL)
-        # Many tensors, each of which fits.
+        # Many tensors, each of which fits into the address space.
         several = f"{folder}/several.safetensors"
         synth = [program, "synth", several, "--preset", "llama-1b", "--dtype", "F32", "--size", "4G", "--sparse"]
         subprocess.run(synth, check=True, capture_output=True)

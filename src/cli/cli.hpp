@@ -99,7 +99,7 @@ void warn_of_stale_seal(const std::optional<std::filesystem::path>& seal, const 
 
 /// Writes the error and its hint to stderr, one line each.
 void print_diagnostic(const Error& error);
-/// Reports an error that is the answer of the verb: with `complain`, or as JSON if requested.
+/// Reports an error that is the verb's answer, on stderr or as JSON if requested; returns Exit::negative.
 [[nodiscard]] Exit print_negative(const Error& error, const Common& common);
 
 }  // namespace ht::cli

@@ -79,7 +79,7 @@ TEST_F(Cli, not_cancelled) {
 }
 
 TEST_F(Cli, ignored_signals_stay_ignored) {
-  // As nohup does it: the signal comes while it works, and it goes on.
+  // A signal that was ignored at startup, as by nohup, does not stop the work.
   EXPECT_EQ(status_once_writing(SIGHUP, synth_of("16M"), SIG_IGN), 0);
   EXPECT_EQ(folder_.names(), (std::vector<std::string>{"big.ht", "m.ht"}));
 }

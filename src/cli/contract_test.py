@@ -14,7 +14,7 @@ import unittest
 
 HTENSOR, CLI_MD = "", pathlib.Path()
 GLOBAL = {"--json", "--jsonl", "--quiet", "--progress", "--help", "--max-header"}
-# One call a verb whose JSON has every key of the table; {0} and {1} are two models of the same names.
+# One call per verb, whose JSON has every key of the table. {0} to {3} are the files of make_models.
 CALLS = {
     "ls": ["ls", "{0}"],
     "show": ["show", "{0}", "model.norm.weight"],

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Where a program looks for its libraries: nowhere that depends on the folder in which it is called.
+"""A program does not look for its libraries in paths that are relative to the current folder.
 
-Usage: library_path_test.py PROGRAM. Ends with 77, and says why, where it is skipped.
+Usage: library_path_test.py PROGRAM. Exits with 77 and prints the reason if it is skipped.
 """
 
 import re

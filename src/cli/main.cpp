@@ -8,7 +8,7 @@ static void allow_many_files() {
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) != 0) return;
   files.rlim_cur = files.rlim_max;
-  // If this fails, opening too many files reports it.
+  // If setrlimit fails, opening too many files reports an error.
   static_cast<void>(setrlimit(RLIMIT_NOFILE, &files));
 }
 

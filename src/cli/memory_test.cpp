@@ -1,4 +1,4 @@
-// Listing takes no memory that grows with the number of tensors, beyond the catalog.
+// Beyond the catalog, the memory for a listing does not grow with the number of tensors.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t tensors = 100'000;
 
-// Standard output goes nowhere while it lives.
+// Discards standard output during its lifetime.
 class WithoutOutput {
  public:
   WithoutOutput() : before_(dup(STDOUT_FILENO)) {
@@ -51,7 +51,7 @@ class ListingMemory : public ::testing::Test {
     testing::write_file(path_, encoded.header);
   }
 
-  // The most memory that the program has at any time.
+  // The peak memory of the program.
   std::size_t peak_of(const std::vector<const char*>& options) { return peak_of("ls", options); }
   std::size_t peak_of(const char* verb, const std::vector<const char*>& options) {
     const std::string path = path_.string();

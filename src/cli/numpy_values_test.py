@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Values that htensor converts and measures, against numpy and, where it is installed, torch.
+"""Compares values that htensor converts and measures with numpy and, if it is installed, torch.
 
-Usage: numpy_values_test.py HTENSOR. Ends with 77, and says why, where it is skipped.
+Usage: numpy_values_test.py HTENSOR. Exits with 77 and prints the reason if it is skipped.
 """
 
 import importlib.util
@@ -17,7 +17,7 @@ HTENSOR = ""
 
 
 def use_interpreter_with_numpy():
-    """Debian's packages are for /usr/bin/python3, which need not be the first on PATH."""
+    """Restarts with /usr/bin/python3 if this interpreter lacks numpy: Debian's packages are for that one."""
     if importlib.util.find_spec("numpy"):
         return
     other = "/usr/bin/python3"

@@ -118,7 +118,7 @@ TEST_F(CliPaths, an_error_does_not_stop_the_next_path) {
 }
 
 TEST_F(CliPaths, an_interruption_stops_the_next_path) {
-  // The first path is a FIFO's worth of work: a model whose bytes take long enough to be interrupted.
+  // Hashing the first model takes long enough to be interrupted.
   ASSERT_EQ(run("synth big.safetensors --preset llama-1b --size 64G --sparse -q").status, 0);
   const pid_t child = start({"hash", "big.safetensors", "m.ht", "--algorithm", "sha256", "--json"}, [&] {
     const int out = open((folder_ / "out").c_str(), O_WRONLY | O_CREAT, 0600);

@@ -1,4 +1,4 @@
-// What Hugging Face's own packages read of a file, as JSON.
+// Prints what Hugging Face's own packages read from a file, as JSON.
 //
 // Usage: node readers_test.mjs NODE_MODULES gguf FILE | safetensors FOLDER
 import fs from "node:fs";
@@ -8,7 +8,7 @@ import path from "node:path";
 const [modules, kind, target] = process.argv.slice(2);
 const require = createRequire(path.join(modules, "x.js"));
 
-// A hub with one repository, which is the folder.
+// Stands for a hub with one repository: the folder.
 async function fetchFromFolder(url, options = {}) {
   const name = decodeURIComponent(new URL(url).pathname.split(/\/(?:resolve|raw)\/main\//)[1]);
   const file = path.join(target, name);

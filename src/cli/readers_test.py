@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""What other programs read of files that htensor has written: numpy its NPY, plain Python its safetensors, and
-@huggingface/gguf and @huggingface/hub what they read where HT_NODE_MODULES names a folder node_modules that has them.
+"""Other programs read files that htensor has written: numpy reads NPY, plain Python reads safetensors,
+and @huggingface/gguf and @huggingface/hub read GGUF and safetensors if HT_NODE_MODULES names a
+node_modules folder with these packages.
 
-Usage: readers_test.py HTENSOR. Ends with 77, and says why, where it is skipped.
+Usage: readers_test.py HTENSOR. Exits with 77 and prints the reason if it is skipped.
 """
 
 import json
@@ -16,7 +17,7 @@ import tempfile
 import unittest
 
 HTENSOR = ""
-# The dtypes of NPY, as safetensors spells them.
+# The dtypes of NPY: their names in safetensors and their codes in NPY.
 NUMPY = {"BOOL": "|b1", "I8": "|i1", "I16": "<i2", "I32": "<i4", "I64": "<i8", "U8": "|u1", "U16": "<u2", "U32": "<u4",
          "U64": "<u8", "F16": "<f2", "F32": "<f4", "F64": "<f8", "C64": "<c8"}
 SHAPES = [(), (0,), (3,), (2, 5), (4, 0, 7), (1, 2, 3, 2)]
@@ -27,7 +28,7 @@ def run(*arguments, **options):
 
 
 def find_numpy():
-    """An interpreter that has it: this one, or the one that Debian's packages are for."""
+    """Returns a Python that has numpy: this interpreter, or the one that Debian's packages are for."""
     for python in (sys.executable, "/usr/bin/python3"):
         try:
             if subprocess.run([python, "-c", "import numpy"], capture_output=True, check=False).returncode == 0:
@@ -38,7 +39,7 @@ def find_numpy():
 
 
 def write_safetensors(path, tensors, metadata=None):
-    """By hand: the length, the JSON, the data."""
+    """Writes a file without the safetensors package: the length, the JSON, the data."""
     header, data = ({"__metadata__": metadata} if metadata else {}), b""
     for name, (dtype, shape, content) in tensors.items():
         header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [len(data), len(data) + len(content)]}
@@ -48,7 +49,7 @@ def write_safetensors(path, tensors, metadata=None):
 
 
 def read_safetensors(path):
-    """The same backwards, and by nothing but json; data has to be tiled without a gap."""
+    """Reads a file with json only. The data must have no gaps."""
     file = path.read_bytes()
     (length,) = struct.unpack("<Q", file[:8])
     header = json.loads(file[8:8 + length])
@@ -64,7 +65,7 @@ def read_safetensors(path):
 
 
 def all_tensors():
-    """Every dtype of NPY in some of the shapes, with bytes that are values of it."""
+    """Returns tensors of every dtype of NPY, in two of the shapes each, with valid values."""
     import numpy
     random = numpy.random.default_rng(1)
     tensors = {}
@@ -125,7 +126,7 @@ class Readers(unittest.TestCase):
         self.assertEqual(read_safetensors(self.folder / "back.safetensors"), (tensors, metadata))
 
     def read_by_node(self, kind, path):
-        """What a package of Hugging Face says; None, with a line, where it is not there."""
+        """Returns what a package of Hugging Face reads; None, after a line of output, if it is missing."""
         modules = os.environ.get("HT_NODE_MODULES", "")
         package = {"gguf": "gguf", "safetensors": "hub"}[kind]
         if shutil.which("node") is None or not pathlib.Path(modules, "@huggingface", package).is_dir():

@@ -1,4 +1,4 @@
-// The program on a terminal: what its lines look like in the end.
+// The program on a terminal: the lines that remain on the screen.
 #include <pty.h>
 
 #include <array>
@@ -17,7 +17,7 @@ struct Screen {
   std::size_t widest = 0;  // columns that were in use at any time
 };
 
-// As far as the program uses a terminal: text, carriage return, newline, erasing to the end of the line.
+// Emulates what the program uses of a terminal: text, carriage return, newline, erasing to the line's end.
 Screen shown(std::string sent) {
   Screen screen{.lines = {""}, .sent = std::move(sent), .widest = 0};
   for (std::size_t i = 0; i < screen.sent.size(); ++i) {
@@ -129,7 +129,7 @@ TEST_F(CliTerminal, metadata_fits_its_width) {
   const auto lines = run_on_terminal({"ls", "s.safetensors"}, 40).lines;
   EXPECT_THAT(lines[0], StartsWith("a.key.tha…not.short = and a val…t either"));
   EXPECT_THAT(lines[1], StartsWith("k = a value that is not short at all"));
-  // Metadata in full stays so.
+  // `--metadata` does not shorten values.
   EXPECT_THAT(run_on_terminal({"ls", "--metadata", "s.safetensors"}, 40).lines[0],
               HasSubstr("a value that is not short either"));
 }

@@ -33,7 +33,7 @@ struct Case {
   Conv2dOptions options;
 };
 
-/// Sizes that fit each other, with groups, padding, dilation and strides.
+/// Returns a random valid convolution, with groups, padding, dilation and strides.
 template <class D>
 Case<D> any_case() {
   const auto seed = static_cast<unsigned>(between(0, 1000));
@@ -52,7 +52,7 @@ Case<D> any_case() {
           random_tensor<D>(Rank<1>(outputs), seed + 2), options};
 }
 
-/// The definition, in long double: the value and the sum of magnitudes.
+/// Computes one output by the definition, in long double. Returns the value and the sum of magnitudes.
 template <class D>
 std::pair<long double, long double> exact(const Case<D>& c, std::int64_t image, std::int64_t output,
                                           std::int64_t row, std::int64_t column) {
@@ -174,7 +174,7 @@ TEST(Conv2d, accepts_empty_tensors) {
   EXPECT_EQ(nothing.elements(), 0);
   const auto bias = must(Vector<F32>::of(Rank<1>(2), {3, 4}));
   for (const auto form : {Conv2dOptions::Form::direct, Conv2dOptions::Form::columns}) {
-    // No channels, and an image that is padding alone: the bias remains.
+    // Without channels, or if the whole image is padding, the results are the bias.
     const auto no_channels = must(conv2d(random_tensor<F32>(Rank<4>(1, 0, 4, 4), 1),
                                          random_tensor<F32>(Rank<4>(2, 0, 2, 2), 1), bias, {.form = form}));
     EXPECT_EQ(no_channels(0, 1, 2, 2), 4.0F);

@@ -254,13 +254,13 @@ struct SixteenScales {
 
 struct Nothing {};
 
-/// Unpacks the scales of encodings for which that is slow. Scales of several blocks are prepared before the
-/// first block is multiplied, so multiplications do not wait for them.
+/// Unpacks the scales of encodings for which unpacking is slow. Scales of several blocks are prepared before
+/// the first block is multiplied, so multiplications do not wait for them.
 template <class T>
 HT_DOT_INLINE void prepare(T /*type*/, Block /*b*/, Nothing& /*into*/) {}
 HT_DOT_INLINE void prepare(Q4_K, Block b, GroupScales& into) {
   k_scales(b, into.numbers);
-  // High nibbles are masked, not shifted, because more execution units can do that. Both factors are exact.
+  // High nibbles are masked, not shifted, because more execution units can mask. Both factors are exact.
   alignas(32) constexpr float factors[8] = {1.F, 0x1p-4F, 1.F, 0x1p-4F, 1.F, 0x1p-4F, 1.F, 0x1p-4F};
   store_floats(load_floats<8>(into.numbers) * load_floats<8>(factors), into.numbers);
 }
@@ -425,7 +425,7 @@ struct Sinks {
   }
 
   /// Adds the last elements, fewer than 32. The zeros after them do not change any sum. Sums are passed by
-  /// value, so that they stay in registers until then.
+  /// value, so that they stay in registers until this call.
   template <class T>
   static HWY_NOINLINE Sink<B> add_rest(T type, Block stored, std::size_t count, Sink<B> sink,
                                        const float* rest_of_vectors) {
@@ -518,7 +518,8 @@ constexpr Dots dots_of = {&dot<T, rows_at_once<T>, 1>, &dot<T, 1, 2>, &dot<T, 1,
 constexpr Dots dots_decoded = {&dot_decoded<2, 1>, &dot_decoded<1, 2>, &dot_decoded<1, 4>};
 
 #if HWY_TARGET == HWY_SCALAR
-// Without SIMD registers, kernels are as slow as decoders. Q8_0 uses a different order of operations.
+// Without SIMD registers, kernels are as slow as decoders. Q8_0 still has a kernel, because its order of
+// operations differs.
 const Dots& find_dots(const ElementType& type) {
   return type.is_blocks() && type.encoding == Q8_0::tag ? dots_of<Q8_0> : dots_decoded;
 }

@@ -46,7 +46,7 @@ ElementType type_of(const DTypeInfo& dtype) {
   return {.dtype = dtype.tag, .name = dtype.name, .bits = dtype.bits};
 }
 
-// Every type that F32 holds, dense and of blocks.
+// Returns all dtypes and block encodings whose values F32 represents.
 std::vector<ElementType> all_types() {
   std::vector<ElementType> types;
   for (const auto& dtype : library_dtypes()) {
@@ -66,7 +66,8 @@ class Random {
     for (auto& value : result) value = number();
     return result;
   }
-  // Elements of which some may be NaN or infinite; scales of blocks are moderate, so that most are numbers.
+  // Random elements, some of which may be NaN or infinite. Scales of blocks are moderate, so that most
+  // elements are finite.
   Stored elements(const ElementType& type, std::int64_t count) {
     Stored bytes(static_cast<std::size_t>(values::stored_bytes(type, count)));
     for (auto& byte : bytes) byte = static_cast<std::byte>(bits());
@@ -116,14 +117,14 @@ Floats decoded_row(const Rows& rows, std::int64_t row) {
 
 using Sums = std::array<float, 32>;
 
-// Adds products of elements to sum j % 32, each rounded with its sum.
+// Adds each product to sum j % 32 by one fused operation.
 void add_elements(const Rows& rows, std::int64_t row, const float* x, Sums& sums) {
   const Floats elements = decoded_row(rows, row);
   for (std::size_t j = 0; j < elements.size(); ++j) sums[j % 32] = std::fma(elements[j], x[j], sums[j % 32]);
 }
 
-// Q8_0: multiplies integers first, and their sums with the scale of the block. Blocks add to the first and
-// the second 16 sums in turn.
+// Q8_0: adds the products of integers first, then multiplies them by the scale of the block. Blocks alternate
+// between the first and the second 16 sums.
 void add_q8_0(const Rows& rows, std::int64_t row, const float* x, Sums& sums) {
   for (std::int64_t at = 0; at < rows.columns; at += 32) {
     const std::byte* const block = rows.first + row * rows.row_bytes + at / 32 * 34;
@@ -140,7 +141,7 @@ void add_q8_0(const Rows& rows, std::int64_t row, const float* x, Sums& sums) {
   }
 }
 
-// The definition in dot_rows.hpp.
+// Computes a dot product by the definition in dot_rows.hpp.
 float dot_by_definition(const Rows& rows, std::int64_t row, const float* x) {
   Sums sums{};
   const bool is_q8_0 = rows.type.is_blocks() && rows.type.encoding == Q8_0::tag;
@@ -152,12 +153,12 @@ float dot_by_definition(const Rows& rows, std::int64_t row, const float* x) {
 }
 
 std::uint32_t bits_of(float value) {
-  // NaNs are one value, as are the zeros: 0 is added to every product.
+  // All NaNs compare equal. So do both zeros, because 0 is added to every product.
   if (std::isnan(value)) return 0x7FC00000U;
   return value == 0.F ? 0U : std::bit_cast<std::uint32_t>(value);
 }
 
-// Rows at an odd address, with room between them, and x in memory of exactly its size.
+// Rows at an odd address with gaps between them, and vectors in memory of the exact size.
 struct Problem {
   Problem(const ElementType& type, std::int64_t count, std::int64_t columns, std::int64_t vectors,
           Random& random, std::int64_t gap = 0)
@@ -265,7 +266,7 @@ void expect_every_code() {
   problem.bytes.resize(static_cast<std::size_t>(codes) * D::bits / 8);
   for (std::int64_t code = 0; code < codes; ++code)
     std::memcpy(problem.bytes.data() + code * D::bits / 8, &code, D::bits / 8);
-  // A vector that is 0 but for one element picks the code; a NaN beside it would be a NaN in all of them.
+  // Each row is a single code, so that a NaN affects only its own result.
   problem.rows.first = problem.bytes.data();
   problem.rows.count = codes;
   problem.rows.columns = 1;
@@ -281,7 +282,7 @@ TEST(DotRows, widens_every_code_of_8_and_16_bits) {
   expect_every_code<F8_E5M2>();
 }
 
-// Memory that ends where no page is: reading a byte behind it ends the test.
+// Memory that ends at an inaccessible page: a read past its end terminates the test.
 class Fence {
  public:
   explicit Fence(std::size_t bytes) : bytes_(bytes), pages_((bytes + page - 1) / page * page) {
@@ -395,8 +396,8 @@ TEST(DotRows, error_is_within_the_bound_for_blocks_of_ggml) {
   EXPECT_GE(tried, 20);
 }
 
-// Elements of Q4_K and Q5_K are differences, whose terms may be larger than they are. Three times the largest
-// element is an estimate of the terms that suits this data, not a bound that holds for all blocks.
+// Elements of Q4_K and Q5_K are differences of terms that may be larger than the element. Three times the
+// largest element estimates the terms of this data. It is not a bound for all blocks.
 double largest_term(const Floats& row) {
   double largest = 0;
   for (const float value : row) largest = std::max(largest, std::fabs(static_cast<double>(value)));
@@ -455,7 +456,7 @@ TEST(DotRowsInt8, error_is_within_the_bound_and_targets_agree) {
 }
 
 TEST(DotRowsInt8, is_exact_where_rounding_is_exact) {
-  // Integers up to 127, among them 127, are not moved, and all sums fit 24 bits.
+  // Groups of integers from -127 to 127 that include 127 are not rounded, and all sums fit 24 bits.
   for (const EncodingTag tag : {Q8_0::tag, Q4_0::tag}) {
     const ElementType type = type_of(*find_encoding(tag));
     Random random;

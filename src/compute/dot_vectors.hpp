@@ -160,7 +160,7 @@ HT_DOT_INLINE float sum_of_lanes(Floats<8> floats) {
   return at[0];
 #endif
 }
-/// Adds lanes i and i + 8 before.
+/// Adds lanes i and i + 8 first, then the 8 sums.
 HT_DOT_INLINE float sum_of_lanes(Floats<16> floats) {
 #if HWY_TARGET == HWY_AVX3
   Floats<8> sums;
@@ -175,7 +175,7 @@ HT_DOT_INLINE float sum_of_lanes(Floats<16> floats) {
 #endif
 }
 
-/// Adds lanes i and i + 16 before.
+/// Adds lanes i and i + 16 first, then the 16 sums.
 HT_DOT_INLINE float sum_of_lanes(Floats<32> floats) {
   Floats<16> sums;
   for (std::size_t i = 0; i < parts<16>; ++i)
@@ -267,8 +267,8 @@ HT_DOT_INLINE T number_at(Block bytes) {
   return value;
 }
 
-/// Prefetches steps of R neighbouring rows, so that each line is prefetched once: at the end of a row, the
-/// prefetch goes on in the row that follows after all R.
+/// Prefetches steps of R neighbouring rows. Each line is prefetched once: near the end of a row, the prefetch
+/// continues R rows later, after the rows that are multiplied now.
 template <std::size_t R>
 struct RowPrefetch {
   HT_DOT_INLINE RowPrefetch(const Block* rows, std::size_t bytes)
@@ -335,7 +335,7 @@ HT_DOT_INLINE float half_at(Block bytes) {
 #endif
 }
 
-/// The same, in all lanes.
+/// The F16 at `bytes`, in all lanes.
 template <std::size_t N>
 HT_DOT_INLINE Floats<N> set_half(Block bytes) {
   const auto code = number_at<std::uint16_t>(bytes);
@@ -345,8 +345,8 @@ HT_DOT_INLINE Floats<N> set_half(Block bytes) {
   return result;
 }
 
-/// Prevents the compiler from forwarding an object from its stores to its loads in registers. A load that
-/// repeats a number is free; the same in registers takes shuffles.
+/// Makes the compiler load the object from memory instead of forwarding its stores in registers. A load that
+/// repeats a number is free; in registers, the same takes shuffles.
 template <class T>
 HT_DOT_INLINE void reload(T& object) {
 #if defined(__GNUC__)
@@ -368,7 +368,7 @@ HT_DOT_INLINE __m128i k_scale_bytes(Block b) {
 }
 #endif
 
-/// The same in memory.
+/// Stores the scales and offsets as bytes.
 HT_DOT_INLINE void store_k_scale_bytes(Block b, std::uint8_t* bytes) {
 #if HT_DOT_AVX2
   _mm_storeu_si128(reinterpret_cast<__m128i*>(bytes), k_scale_bytes(b));

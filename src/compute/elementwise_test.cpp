@@ -31,7 +31,7 @@ Vector<D> vector_of(const Elements<D>& values) {
   return must(Vector<D>::of(Rank<1>(values.size()), values));
 }
 
-// Every element of one list beside every element of the other.
+// Returns all pairs of two elements of the list.
 template <class D>
 std::pair<Vector<D>, Vector<D>> all_pairs(const Elements<D>& values) {
   Elements<D> a;
@@ -52,7 +52,7 @@ Elements<D> every_code() {
   return values;
 }
 
-// Zeros, the borders between subnormal, normal, infinite and NaN, and what is next to them.
+// Zeros, the limits between subnormal, normal, infinite and NaN codes, and the neighbours of these codes.
 template <class D>
 Elements<D> edges() {
   const auto implicit = std::uint64_t{1} << D::layout.mantissa_bits;
@@ -68,8 +68,8 @@ Elements<D> edges() {
   return values;
 }
 
-// The operation in double and one rounding. A double holds sums and products of two F16, and of two
-// BF16 more than twice their digits and two, after which a second rounding changes nothing.
+// The oracle computes in double and rounds once. A double holds sums and products of two F16 exactly. For
+// BF16 of p digits, a double has more than 2p + 2 digits, so a second rounding does not change the result.
 template <class D, class Op>
 void expect_rounded_once(Op op, const Vector<D>& a, const Vector<D>& b, const Vector<D>& result) {
   for (std::int64_t i = 0; i < a.elements(); ++i) {
@@ -125,7 +125,7 @@ RC_GTEST_PROP(ElementwiseProperty, rounds_any_bf16_once, ()) {
   RC_ASSERT(!::testing::Test::HasFatalFailure());
 }
 
-// More digits than half a float's: calculating this in float would round twice.
+// More digits than half of a float's digits: a computation in float would round twice.
 struct F16_E3M12 {
   using Family = family::MiniFloat;
   using Element = SmallFloat<F16_E3M12>;
@@ -139,7 +139,7 @@ struct F16_E3M12 {
 TEST(Elementwise, rounds_a_users_dtype_of_many_digits_once) {
   const auto a = vector_of<F16_E3M12>({F16_E3M12::Element(4223.0 / 4096)});
   const auto b = vector_of<F16_E3M12>({F16_E3M12::Element(8063.0 / 4096)});
-  // The exact product is a little above the middle between 4156 and 4157 / 2048; as a float it is there.
+  // The exact product is slightly above the midpoint of 4156/2048 and 4157/2048; as a float, it is on it.
   EXPECT_EQ(static_cast<double>(must(a * b)(0)), 4157.0 / 2048);
 }
 
@@ -168,7 +168,7 @@ TEST(Elementwise, keeps_infinities_and_nans) {
   EXPECT_TRUE(std::isnan(must(a * b)(2)));
 }
 
-// What two's complement keeps of the exact result.
+// The exact results modulo 2^bits, in two's complement.
 template <class T>
 struct Wrapped {
   T sum, difference, product;

@@ -19,7 +19,7 @@ using tests::same_bits;
 
 const std::vector<std::int32_t> ids{3, 0, 3, 4};
 
-/// Each row against the row of the whole table, cast.
+/// Compares each row with the same row of the cast table.
 template <class To, class W>
 void expect_rows(const W& table, const Tensor<To, Rank<2>>& all) {
   const auto rows = must(embedding<To>(table, ids));
@@ -51,7 +51,7 @@ void expect_dense() {
       expect_rows<F32>(as<F32>(table), must(cast<F32>(table)));
     }
     expect_rows<F64>(table, must(cast<F64>(table)));
-    // Rows that are not next to each other, and rows whose elements are not.
+    // Rows with gaps between them, and rows with strided elements.
     const auto part = must(table.template slice<1>(1, columns - 1));
     expect_rows<F64>(part, must(cast<F64>(part)));
     const auto back = must(table.template slice<1>(columns - 1, -1, -2));
@@ -115,7 +115,7 @@ TEST(Embedding, id_is_a_row_of_the_table) {
                     "id_is_a_row_of_the_table"));
 }
 
-// A dtype that the library has never heard of.
+// A user dtype that the library does not know.
 struct UserFloat {
   using Family = family::MiniFloat;
   using Element = SmallFloat<UserFloat>;

@@ -39,7 +39,7 @@ std::int64_t row_cost(const WeightRows& weights, std::int64_t batch) noexcept {
   return std::max<std::int64_t>(row_bytes, 1) * std::max<std::int64_t>(batch / 4, 1);
 }
 
-// A range of rows of one thread. Threads that have finished their own range take steps from it.
+// The rows of one thread. Threads that have finished their own rows take steps from other ranges.
 struct RowRange {
   alignas(64) std::atomic<std::int64_t> next;
   std::int64_t end;
@@ -57,7 +57,7 @@ Result<void> split_rows(std::span<const LinearProduct<T>> products, std::int64_t
   for (const auto& product : products) {
     const std::int64_t cost = row_cost(product.weights, batch);
     all_rows += product.weights.count;
-    // More than this is enough work for any number of threads.
+    // The sum is limited: this much work is enough for any number of threads.
     constexpr std::int64_t max_cost_sum = std::int64_t{1} << 60;
     total_cost =
         std::min(total_cost + std::min(product.weights.count, max_cost_sum / cost) * cost, max_cost_sum);
@@ -83,7 +83,7 @@ Result<void> split_rows(std::span<const LinearProduct<T>> products, std::int64_t
       std::clamp(total_cost / count / steps_per_thread, min_step_bytes, max_step_bytes);
   // Some kernels take rows in pairs.
   const std::int64_t step = std::max<std::int64_t>(step_cost / max_cost / 2 * 2, 2);
-  // The row before which about i / count of the total cost is.
+  // Returns the row that divides the total cost at about i / count.
   const auto boundary = [&](std::int64_t i) {
     std::int64_t left = total_cost / count * i;
     std::int64_t row = 0;

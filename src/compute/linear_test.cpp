@@ -38,8 +38,7 @@ Tensor<D, S> random_tensor(S shape, unsigned seed = 1) {
   return must(Tensor<D, S>::of(shape, values));
 }
 
-// Against sums in double (long double for F64), element by element; `extra` is added to the bound per Σ|x ·
-// w|.
+// Compares each element with a sum in double (long double for F64). The bound is terms · eps · Σ|x · w|.
 template <class Y, class X, class W>
 void expect_product(const Y& y, const X& x, const W& w, const Vector<typename X::DType>* bias = nullptr) {
   using Wide = std::conditional_t<std::same_as<typename X::DType, F32>, double, long double>;
@@ -157,7 +156,7 @@ TEST(Linear, accepts_strided_and_read_only_operands) {
   expect_product(must(linear(x, w, bias)), x, w, &plain_bias);
   const Tensor<const F32, Rank<2>> read_only = w;
   expect_product(must(linear(Tensor<const F32, Rank<2>>(x), read_only)), x, w);
-  // Elements of a row that do not follow each other.
+  // Rows with strided elements.
   const auto columns = random_tensor(Rank<2>(16, 6), 4).transpose();
   expect_product(must(linear(x, columns)), x, columns);
 }
@@ -206,7 +205,7 @@ std::vector<float> elements_of(const T& tensor) {
 }
 
 TEST(Linear, does_not_depend_on_threads_or_targets) {
-  // Several jobs for each of them.
+  // The product is large enough for several jobs.
   const auto w = must(cast_lossy<Q4_K>(random_tensor(Rank<2>(4000, 256), 2)));
   const auto x = random_tensor(Rank<2>(3, 256));
   for (const bool int8 : {false, true}) {

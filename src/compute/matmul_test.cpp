@@ -43,7 +43,7 @@ Tensor<D, Rank<2>> random_matrix(std::int64_t rows, std::int64_t columns, unsign
   return matrix;
 }
 
-// Some of the elements of a dimension, in either direction.
+// Returns `count` elements of a dimension that are `step` apart, in either direction.
 template <int Dimension, class T>
 auto stepped(const T& tensor, std::int64_t count, std::int64_t step) {
   const std::int64_t span = (count - 1) * std::abs(step);
@@ -53,7 +53,7 @@ auto stepped(const T& tensor, std::int64_t count, std::int64_t step) {
       begin, begin + count * step + (step > 0 ? 1 - step : -1 - step), step));
 }
 
-// A view of these extents with random strides: transposed or not, with steps in either direction or without.
+// Returns a view with random strides: transposed or not, with a positive or negative step in each dimension.
 template <class D>
 Tensor<D, Rank<2>> random_view(std::int64_t rows, std::int64_t columns) {
   const bool is_transposed = between(0, 1) == 1;
@@ -75,7 +75,7 @@ Matrix<const T> matrix_of(const Tensor<std::conditional_t<std::is_same_v<T, floa
   return {t.data(), t.extent(0), t.extent(1), t.strides()[0], t.strides()[1]};
 }
 
-// Whether each element is within k · eps · Σ|a·b| of the sum that the wider type has; `before` is added to.
+// Whether each element of c is within k · eps · Σ|a·b| of `before` + a·b, computed in the wider type.
 template <class T>
 ::testing::AssertionResult is_product(const Matrix<const T>& a, const Matrix<const T>& b,
                                       const Matrix<const T>& c, T before = 0) {
@@ -131,7 +131,7 @@ void expect_gemm_within_bound(GemmOptions options) {
   const auto a = random_view<D>(m, k);
   const auto b = random_view<D>(k, n);
   options.adds = between(0, 1) == 1;
-  // Rows with room between them, of which nothing is written.
+  // Rows of c have gaps between them, which must not be written.
   const T before = options.adds ? T{3} : std::numeric_limits<T>::quiet_NaN();
   const std::int64_t stride = n + between(0, 3);
   std::vector<T> c(static_cast<std::size_t>(m * stride), before);
@@ -158,7 +158,7 @@ RC_GTEST_PROP(Gemm, equals_the_reference_without_blas, ()) {
 template <class D>
 void expect_blocks_of_the_kernel(std::string_view target) {
   using T = typename D::Element;
-  // More than one block in each direction, and a part of a tile at each end.
+  // The product has several blocks in each dimension, and a partial tile at each end.
   const auto a = random_matrix<D>(131, 261, 5);
   const auto b = random_matrix<D>(261, 263, 6);
   std::vector<T> reference;
@@ -169,7 +169,7 @@ void expect_blocks_of_the_kernel(std::string_view target) {
               {.workers = &workers, .uses_blas = false}));
     if (reference.empty()) {
       reference = c;
-      // The oracle is slow: the first row and those of the last tiles stand for all.
+      // The oracle is slow, so only the first row and the rows of the last tiles are checked.
       const Matrix<const T> whole{c.data(), 131, 263, 263, 1};
       for (const auto& [first, rows] : {std::pair{0, 1}, std::pair{126, 5}}) {
         EXPECT_TRUE(is_product<T>(matrix_of<T>(a).block(first, 0, rows, 261), matrix_of<T>(b),
@@ -200,7 +200,7 @@ TEST(Gemm, reads_a_broadcast_operand) {
 
 TEST(Gemm, finds_no_functions_in_a_library_that_does_not_exist) {
   EXPECT_FALSE(compute::Blas("libhtensor-does-not-exist.so.1").is_loaded());
-  // One without a BLAS in it.
+  // libm exists but has no BLAS functions.
   EXPECT_FALSE(compute::Blas("libhtensor-does-not-exist.so.1", "libm.so.6").is_loaded());
 }
 
@@ -227,7 +227,7 @@ TEST(Matmul, multiplies_batches) {
   double next = 0;
   for (auto&& element : a) element = std::fmod(next += 0.37, 3);
   for (auto&& element : b) element = std::fmod(next += 0.41, 3);
-  // The batches of b in another order of memory, the second in reverse, and its matrices transposed.
+  // A view of b with swapped batch dimensions, the second one in reverse, and transposed matrices.
   const auto view = must(b.transpose<0, 1>().transpose<2, 3>().slice<1>(2, -1, -1));
   const auto c = must(matmul(a, view));
   ASSERT_EQ(c.shape(), Rank<4>(2, 3, 4, 6));
@@ -328,13 +328,13 @@ TEST(Matmul, computes_on_the_workers_of_the_caller) {
   EXPECT_EQ(must(matmul(a, a.transpose(), {.workers = &workers}))(0, 0), 25.0F);
 }
 
-// Memory whose last page cannot be read, and the handler that a mapped file has.
+// A mapping whose last page cannot be read, with a fault handler as for a mapped file.
 class UnreadablePage : public fault::Source {
  public:
   static constexpr std::size_t page = 4096;
 
   explicit UnreadablePage(std::size_t pages) : bytes_(pages * page) {
-    // Beyond the end of a file, a touch is SIGBUS.
+    // An access beyond the end of the file raises SIGBUS.
     EXPECT_EQ(::ftruncate(file_, static_cast<off_t>(bytes_ - page)), 0);
     memory_ = ::mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, file_, 0);
     range_ = must(fault::Range::add(bytes(), *this, FaultPolicy::guarded));
@@ -378,7 +378,7 @@ class UnreadablePage : public fault::Source {
 };
 
 TEST(Matmul, reports_a_page_that_cannot_be_read) {
-  // Threads that BLAS starts inherit it.
+  // Threads that BLAS starts inherit the signal mask.
   const testing::BlockedSigbus blocked;
   const UnreadablePage memory(64);
   const auto storage = must(Storage::borrowed_read_only(memory.bytes()));

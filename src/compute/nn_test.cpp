@@ -110,7 +110,7 @@ void check_softmax_rows() {
     RC_ASSERT(std::fabs(sum - 1) <= 100 * unit_roundoff<D>);
     RC_ASSERT(std::all_of(row.begin(), row.end(), [](long double p) { return p >= 0 && p <= 1; }));
   }
-  // Small integers, so that the shift is exact and the result has to be the same.
+  // With integers, adding 1000 is exact, so the result must be the same.
   auto whole = must(x.copy());
   for (auto&& element : whole) element = std::round(element);
   const auto moved = must(whole.copy());
@@ -126,7 +126,7 @@ TYPED_TEST(Nn, norms_are_within_their_bounds) {
   constexpr double epsilon = 1e-5;
   for (const std::int64_t n : {1, 5, 64, 2000}) {
     auto x = random_tensor<D>(Rank<2>(2, n), 3, 2);
-    // A mean that is large beside the deviations.
+    // The mean is large compared with the deviations.
     for (std::int64_t j = 0; j < n; ++j) x(1, j) += 100;
     const auto weight = random_tensor<D>(Rank<1>(n), 4);
     const auto bias = random_tensor<D>(Rank<1>(n), 5);
@@ -276,7 +276,7 @@ concept HasSoftmax = requires(const T& tensor) { softmax(tensor); };
 template <class X, class W>
 concept HasRmsNorm = requires(const X& x, const W& w) { rms_norm(x, w, 1e-5); };
 
-// Memory that this process reads, of a device that lists no slices.
+// A device without slices, whose memory this process reads.
 struct Shelf {
   static constexpr std::string_view name = "Shelf";
   static constexpr bool host_accessible = true;
@@ -284,7 +284,7 @@ struct Shelf {
   static constexpr bool stores = true;
 };
 
-// Memory of its own, of a device that lists the slice.
+// A device that lists the slice and allocates its memory itself.
 struct Arena {
   using Slices = SliceList<slice::Nn>;
   static constexpr std::string_view name = "Arena";

@@ -1,5 +1,4 @@
-// What the tests of nn, rope and conv share: random tensors, strided views of them, references in long
-// double.
+// Tools for tests of nn, rope and conv: random tensors, strided views of them, and references in long double.
 #pragma once
 
 #include <cmath>
@@ -26,7 +25,7 @@ Tensor<D, S> random_tensor(S shape, unsigned seed, double spread = 1) {
   return result;
 }
 
-/// The same elements at other places: every second one of a memory whose dimensions are swapped.
+/// Returns a strided view with the same elements: every second row of a larger tensor, transposed.
 template <class D>
 Tensor<D, Rank<2>> strided_like(const Tensor<D, Rank<2>>& x) {
   const auto memory = must(Tensor<D, Rank<2>>::zeros(Rank<2>(2 * x.extent(1), x.extent(0))));

@@ -1,4 +1,4 @@
-// What tests of operations on OpenCL devices share: bounds, and loops over lists of dtypes.
+// Tools for tests of operations on OpenCL devices: error bounds, and loops over lists of dtypes.
 #pragma once
 
 #include <cmath>
@@ -18,8 +18,8 @@ void for_each_dtype(DTypeList<Ds...> /*listed*/, const Visit& visit) {
   (visit.template operator()<Ds>(), ...);
 }
 
-/// Whether each element is within factor · ε · scale of the exact one. The host's result in F64 stands for
-/// the exact one; for F64 it has an error of its own, of at most the same size.
+/// Whether each element is within factor · ε · scale of the exact one. The reference is the host's result in
+/// F64. For F64 the bound is doubled, because the reference has an error of at most the same size.
 template <class D, class S>
 [[nodiscard]] ::testing::AssertionResult is_near(const Tensor<D, S>& there, const Tensor<F64, S>& exact,
                                                  const Tensor<F64, S>& scales, double factor) {

@@ -1,4 +1,4 @@
-// Copies into slices on OpenCL devices against the host, within the bounds of opencl.hpp.
+// Compares copies into slices on OpenCL devices with copies on the host.
 #include <gtest/gtest.h>
 
 #include <htensor/compute/elementwise.hpp>

@@ -1,4 +1,4 @@
-// The operators on OpenCL devices give what the host gives, for every dtype that a stream calculates with.
+// Operators on OpenCL devices give the results of the host, for every dtype that a stream computes with.
 #include <gtest/gtest.h>
 
 #include <htensor/compute/elementwise.hpp>
@@ -23,7 +23,7 @@ void expect_same(const Result<Tensor<D, Rank<2>>>& device_side, const Result<Ten
     for (std::int64_t j = 0; j < host.extent(1); ++j) {
       const auto x = device(i, j);
       const auto y = host(i, j);
-      // Any NaN is as good as another.
+      // All NaNs compare equal.
       if (x != x && y != y) continue;
       ASSERT_EQ(tests::code_of(x), tests::code_of(y)) << i << ' ' << j;
     }
@@ -38,7 +38,7 @@ Result<Tensor<D, Rank<2>>> back(const Result<T>& device_side) {
 template <class Dev, class D>
 void expect_operators() {
   SCOPED_TRACE(::testing::Message() << Dev::name << ' ' << D::name);
-  // All bits are used: infinities, NaN, subnormal numbers and integers that wrap around are among them.
+  // The elements use all bits: they include infinities, NaN, subnormal numbers and integers that wrap around.
   const auto a = tests::coded<D>(Rank<2>(31, 17));
   const auto b = tests::filled<D>(
       Rank<2>(31, 17), [](std::int64_t n) { return tests::element_of<D>(tests::nth_code(n + 10'000)); });

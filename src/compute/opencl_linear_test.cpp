@@ -1,4 +1,4 @@
-// matmul and linear on OpenCL devices against the host, within the bounds of opencl.hpp.
+// Compares matmul and linear on OpenCL devices with the host, within the bounds of transfer.hpp.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -18,7 +18,7 @@ using tests::small_number;
 
 class OpenClLinear : public tests::OpenClTest {};
 
-// The products of magnitudes, which bounds of products are relative to.
+// Returns the magnitudes of all elements. Bounds of products are relative to products of magnitudes.
 template <class T>
 auto magnitudes(const T& x) {
   auto made = must(cast<F64>(x));

@@ -1,4 +1,4 @@
-// Operations of networks on OpenCL devices against the host, within the bounds of opencl.hpp.
+// Compares operations of networks on OpenCL devices with the host, within the bounds of transfer.hpp.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -26,7 +26,7 @@ class OpenClConv : public tests::OpenClTest {};
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// |y| times f(element of x), which the bounds of activations are relative to.
+/// Returns |y| · f(x) for each element. Bounds of activations are relative to it.
 template <class S, class F>
 Tensor<F64, S> scaled(const Tensor<F64, S>& y, const Tensor<F64, S>& x, const F& f) {
   auto made = must(y.copy());
@@ -46,7 +46,7 @@ void expect_softmax(const Tensor<D, Rank<2>>& x) {
   const auto device_side = must(to_device<Dev>(x));
   const double n = static_cast<double>(x.extent(1)) / 64 + 16;
   const auto soft = must(softmax(wide));
-  // No element is further than 16 from the largest.
+  // The difference between an element and the largest one is at most 16.
   tests::expect_near<D>(must(to_host(must(softmax(device_side)))), soft,
                         scaled(soft, wide, [](double) { return 1.0; }), n + 16);
   const auto logs = must(log_softmax(wide));
@@ -69,7 +69,7 @@ void expect_norms(const Tensor<D, Rank<2>>& x) {
   const auto rms = must(rms_norm(wide, weight, 1e-5));
   tests::expect_near<D>(must(to_host(must(rms_norm(device_side, by, 1e-5)))), rms, scaled(rms, wide, one),
                         static_cast<double>(n) / 64 + 16);
-  // M / σ is at most √n, as one element is a part of the variance, and weights are below 2.
+  // M / σ is at most √n, because the variance includes every element. Weights are below 2.
   const double bound = (static_cast<double>(n) / 16 + 64) * 2 * std::sqrt(static_cast<double>(n)) + 4;
   const auto scales = all_of(x.shape(), 1.0);
   tests::expect_near<D>(must(to_host(must(layer_norm(device_side, by, 1e-5)))),
@@ -222,7 +222,7 @@ TEST_F(OpenClNn, scales_adds_and_multiplies_in_place) {
   EXPECT_EQ(tests::codes(scaled_device_side), tests::codes(must(scale(a, 0.3F))));
 }
 
-// A layer on a queue of the caller, for one device after the other.
+// Computes a layer on a queue of the caller. One template serves every device.
 template <class Dev>
 float run_on_queue() {
   const auto queue = must(OpenClQueue::create<Dev>());
@@ -287,7 +287,7 @@ void check_conv_shapes() {
   const auto device_side = conv2d(must(to_device<OpenCl<Gpu>>(x)), must(to_device<OpenCl<Gpu>>(w)), options);
   RC_ASSERT(here.has_value() == device_side.has_value());
   if (!here) return;
-  // Kernels add in the same order and never fuse, so that the bits are the same.
+  // Kernels add in the same order as the host and never fuse operations, so the bits are the same.
   RC_ASSERT(must(to_host(must(device_side))).shape() == here->shape());
   RC_ASSERT(tests::codes(must(to_host(must(device_side)))) == tests::codes(*here));
 }

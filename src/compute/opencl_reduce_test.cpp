@@ -1,4 +1,4 @@
-// Reductions on OpenCL devices against the host, within the bounds of opencl.hpp.
+// Compares reductions on OpenCL devices with the host, within the bounds of transfer.hpp.
 #include <gtest/gtest.h>
 
 #include <cmath>

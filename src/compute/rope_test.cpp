@@ -26,7 +26,7 @@ class Rope : public ::testing::Test {};
 using Floats = ::testing::Types<F32, F64>;
 TYPED_TEST_SUITE(Rope, Floats);
 
-// The pair's indices and its exact rotation.
+// Compares each pair with its exact rotation. The elements after the pairs must not change.
 template <class D>
 void expect_exact(const Heads<D>& x, const Heads<D>& y, const RopeOptions& options, std::int64_t rotated) {
   for (std::int64_t t = 0; t < x.extent(0); ++t) {
@@ -101,7 +101,7 @@ void check_rotation() {
       RC_ASSERT(std::fabs(before - after) <= 16 * unit_roundoff<D> * before);
     }
   }
-  // Token 0 of position 0 is not turned; a later start is the same as more tokens before it.
+  // Position 0 is not rotated. A start at a later position gives the same result as more tokens before it.
   const auto from_zero = must(rope(x, {.pairs = pairs}));
   RC_ASSERT(same_bits(must(from_zero.template slice<0>(0, 1)), must(x.template slice<0>(0, 1))));
   const auto later =

@@ -1,4 +1,4 @@
-// Kernels against references in a wider type, on every target of this machine.
+// Compares kernels with references in a wider type, on every target of this machine.
 #include "compute/row_kernels.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 template <class T>
 constexpr T infinity = std::numeric_limits<T>::infinity();
 
-/// The distance of a result from the exact one, in units of the last place that the exact one has in T.
+/// Returns the error of a result, in units of the last place that the exact value has in T.
 template <class T>
 double ulps(T got, long double exact) {
   if (std::isnan(exact)) return std::isnan(got) ? 0 : 1e9;
@@ -30,7 +30,7 @@ double ulps(T got, long double exact) {
   return static_cast<double>(std::fabs(static_cast<long double>(got) - exact) / unit);
 }
 
-/// Arguments from `first` to `last` in equal steps, and around all of them the fractions that a step skips.
+/// Returns `count` arguments from `first` to `last`: one in each step, at a different fraction of the step.
 template <class T>
 std::vector<T> sample(double first, double last, int count) {
   std::vector<T> values;
@@ -64,13 +64,13 @@ std::vector<T> arguments(double first, double last, int count) {
   return values;
 }
 
-// The same bits, or NaN with any sign and payload: compilers do not keep these.
+// The same bits, or two NaNs: compilers do not preserve the sign and the payload of a NaN.
 template <class T>
 bool is_same(T a, T b) {
   return std::memcmp(&a, &b, sizeof(T)) == 0 || (std::isnan(a) && std::isnan(b));
 }
 
-/// The largest error, and the same bits on all targets.
+/// Returns the largest error. Fails if targets give different bits.
 template <class T, class Run, class Reference>
 double worst_error(const std::vector<T>& x, Run run, Reference reference, double ignored_below = 0) {
   std::vector<T> first;
@@ -153,7 +153,7 @@ TEST(RowKernels, gelu_is_within_8_ulp_on_every_target) {
 TEST(RowKernels, gelu_by_tanh_is_accurate_on_every_target) {
   EXPECT_LE(worst_error(arguments<float>(-10, 12, 40000), run_gelu_tanh, exact_gelu_tanh, 0x1p-100), 0.501);
   EXPECT_LE(worst_error(sample<double>(-2, 10, 40000), run_gelu_tanh, exact_gelu_tanh), 8);
-  // The error of the exponent grows with it.
+  // The rounding error of the exponent grows with the exponent.
   for (double x = 2; x < 20; x += 1) {
     const double bound = 8 + 4 * (x + 1) + 0.5 * (x + 1) * (x + 1) * (x + 1);
     EXPECT_LE(worst_error(sample<double>(-x - 1, -x, 2000), run_gelu_tanh, exact_gelu_tanh, 0x1p-1000),

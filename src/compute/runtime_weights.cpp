@@ -36,7 +36,7 @@ Result<void> check_runtime_weights(const ErasedWeights& weights, const ElementTy
   return {};
 }
 
-// The size of a row that kernels read in place; nullopt unless rows are whole bytes and aligned.
+// Returns the bytes of a row that kernels read in place; nullopt unless rows are whole bytes and aligned.
 std::optional<std::int64_t> plain_row_bytes(const ElementType& type, Bytes stored,
                                             std::int64_t columns) noexcept {
   if (!type.is_blocks()) {

@@ -1,4 +1,4 @@
-// A device and a dtype that the library has never heard of go through all of it.
+// Uses a device and a dtype that the library does not know, with all operations.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ struct F8_E3M4 {
   static constexpr ht::NumberFacts number = ht::number_facts(layout);
 };
 
-// Memory of its own, which counts how often it was asked.
+// A device that allocates its own memory and counts the allocations.
 struct Arena {
   using Slices = ht::SliceList<ht::slice::Core>;
   static constexpr std::string_view name = "Arena";
@@ -45,7 +45,7 @@ struct Arena {
   }
 };
 
-// Its bytes can be held and described from here, but not read.
+// A device whose memory the host can own and describe, but not read.
 struct FarAway {
   static constexpr std::string_view name = "FarAway";
   static constexpr bool host_accessible = false;
@@ -53,8 +53,8 @@ struct FarAway {
   static constexpr bool stores = true;
 };
 
-// Memory that reads as nonsense from the host: every byte is stored inverted. It adds F32 and I32, and has no
-// other operation.
+// A device that stores every byte inverted, so that a direct read by the host returns wrong values. It only
+// adds, in F32 and I32.
 struct Vault {
   using Slices = ht::SliceList<ht::slice::Core>;
   static constexpr std::string_view name = "Vault";
@@ -109,7 +109,7 @@ struct Vault {
   }
 };
 
-// Memory that the host can read, and functions of its own for two operations.
+// A device with memory that the host can read, and with its own functions for two operations.
 struct Accelerator {
   using Slices = ht::SliceList<ht::slice::Core>;
   static constexpr std::string_view name = "Accelerator";
@@ -290,7 +290,7 @@ concept HasZeros = requires { T::zeros(); };
 
 TEST(UsersDevice, provides_only_operations_that_compile) {
   using Far = Tensor<F8_E3M4, Shape<2, 3>, FarAway>;
-  // A concept has to refuse it at the caller's line; otherwise the error comes from inside the library.
+  // A concept must reject the call at the caller's line; otherwise the error is reported inside the library.
   EXPECT_FALSE(Castable<Far>);
   EXPECT_FALSE((Addable<Far, Far>));
   EXPECT_FALSE(HasZeros<Far>);
@@ -340,7 +340,7 @@ TEST(UsersDevice, runs_its_own_function_before_a_host_loop) {
   const int sums = user::Accelerator::sums;
   EXPECT_EQ(must(sum(x)), 7.F);
   EXPECT_EQ(user::Accelerator::sums, sums + 1);
-  // It has no function for the largest element.
+  // The device has no function for `max`, so a loop on the host computes it.
   EXPECT_EQ(must(ht::max(x)), 4.F);
 
   const auto into = must(Vector::zeros(Rank<1>(3)));

@@ -1,5 +1,4 @@
-// A format of the caller's, made of public headers alone, goes through all of the library like a built-in
-// one.
+// A caller's format, written with public headers only, works in all of the library like a built-in format.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -117,7 +116,7 @@ ht::Result<ht::Encoded> encode(const ht::Catalog& catalog, const ht::EncodeOptio
 
 void finish(ht::MutableBytes header, std::uint64_t crc) { ht::store_le(header.subspan(16), crc); }
 
-// Of a file of one tensor, whose line the prefix has.
+// Supports only a file of one tensor without metadata. The prefix has the line of the tensor.
 ht::Result<std::optional<ht::Format::OwnChecksum>> own_checksum(ht::Bytes prefix) {
   const auto begin = ht::load_le<std::uint64_t>(prefix.subspan(magic.size()));
   std::istringstream words(
@@ -163,7 +162,7 @@ namespace {
 
 using testing::read_file;
 
-// A dtype of the caller's: two bytes of which the library knows the size alone.
+// A caller's dtype of two bytes. The library knows only its size.
 struct Pair {
   using Family = Pair;
   using Element = std::array<std::uint8_t, 2>;

@@ -1,4 +1,4 @@
-// Other projects' files to every format that holds many tensors.
+// Converts files of other projects to every format that stores several tensors.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -12,7 +12,7 @@ namespace {
 
 using testing::ConvertPairs;
 
-// Those that their own readers take.
+// The files that the readers of their own projects accept.
 std::vector<std::string> accepted_files(const std::filesystem::path& folder) {
   std::vector<std::string> paths;
   std::ifstream file(folder / "expected.tsv");

@@ -1,4 +1,4 @@
-// Disks that are full, files that may not be so long, and disks whose files can share their blocks.
+// Full disks, limits on file sizes, and file systems that share blocks between files.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -28,8 +28,8 @@ using Path = std::filesystem::path;
 constexpr int skipped_status = 77;
 constexpr std::size_t megabyte = std::size_t{1} << 20;
 
-// In a process of its own, whose mounts and limits nobody else sees and end with it; it says on its standard
-// error what is wrong.
+// Runs `body` in a child process and returns its exit status. Mounts and limits of the child are invisible to
+// other processes and end with it. The child reports failures on standard error.
 int status_of(const std::function<int()>& body) {
   const pid_t child = fork();
   if (child == 0) _exit(body());
@@ -42,7 +42,7 @@ bool can_mount() {
   return unshare(CLONE_NEWNS) == 0 && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
 }
 
-// Whether it is so; else it says which one is not.
+// Returns `is_so`. Prints `what` if it is false.
 bool check(bool is_so, std::string_view what) {
   if (!is_so) std::cerr << "not so: " << what << '\n';
   return is_so;
@@ -67,7 +67,7 @@ class Disks : public ::testing::Test {
   Path source_ = folder_ / "source.safetensors";
 };
 
-// A conversion that has to be refused with this code, and leaves nothing.
+// Whether the conversion fails with this code and a hint.
 bool is_refused(const Path& source, const Path& target, ErrorCode code, const ApplyOptions& how) {
   const auto model = Model::open(source).value();
   const auto done = convert(model, target, {}, how);
@@ -92,7 +92,7 @@ TEST_F(Disks, full_disk_is_reported_and_cleaned_up) {
                good;
       }
     }
-    // With holes, the room is not promised ahead.
+    // A target with holes is not allocated in advance.
     std::filesystem::resize_file(source_, model_of(6 * megabyte).size() - 5 * megabyte);
     std::filesystem::resize_file(source_, model_of(6 * megabyte).size());
     const auto sparse = convert(Model::open(source_).value(), disk / "sparse.irpa");
@@ -124,14 +124,14 @@ TEST_F(Disks, file_size_limit_is_reported) {
 std::uint64_t free_bytes(const Path& disk) {
   struct statvfs now{};
   const int folder = open(disk.c_str(), O_RDONLY | O_CLOEXEC);
-  // What is not on the disk yet does not count there.
+  // statvfs does not count data that is not on the disk yet.
   const bool known = syncfs(folder) == 0 && fstatvfs(folder, &now) == 0;
   close(folder);
   if (!known) return 0;
   return static_cast<std::uint64_t>(now.f_bfree) * now.f_frsize;
 }
 
-// What a file system that can share blocks makes of a conversion.
+// Whether a conversion on this file system shares blocks with its source until the target is written to.
 bool shares_blocks(const Path& disk) {
   constexpr std::size_t tensor_bytes = 20 * megabyte;
   const Path source = disk / "source.safetensors";
@@ -150,7 +150,7 @@ bool shares_blocks(const Path& disk) {
     good =
         check(ht::hash(target, {.per_tensor = true}).value().tensors == digests, "the bytes are the same") &&
         good;
-    // Who writes to one of them does not write to the other.
+    // Writing to the target does not change the source.
     const int file = open((disk / name).c_str(), O_RDWR | O_CLOEXEC);
     const auto at = static_cast<off_t>(target.catalog()[0].offset + tensor_bytes / 2);
     good = check(pwrite(file, "changed", 7, at) == 7 && close(file) == 0, "it can be written to") && good;
@@ -161,7 +161,7 @@ bool shares_blocks(const Path& disk) {
   return good;
 }
 
-// An image in a file, on a loop device that goes with the mount.
+// A file system in an image file. Its loop device is released with the mount.
 class SharedBlocks : public Disks {
  protected:
   void expect_shared_blocks(const std::string& make, const std::string& type) {
@@ -178,7 +178,7 @@ class SharedBlocks : public Disks {
           "mount -t " + type + " -o loop '" + image + "' '" + disk.string() + "' >/dev/null 2>&1";
       if (!can_mount() || std::system(command.c_str()) != 0) return skipped_status;
       const bool good = shares_blocks(disk);
-      // The device is busy until the last mapping of a file is gone, which is at the end of this process.
+      // The device is busy until this process ends and unmaps its files, so the mount is only detached here.
       umount2(disk.c_str(), MNT_DETACH);
       return good ? 0 : 1;
     });

@@ -1,4 +1,4 @@
-// A disk that fails at any step of a conversion: whatever call it is, there is the old file or the new one.
+// Fails each system call of a conversion. Afterwards the target is the old file or the new one.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -18,7 +18,7 @@ using testing::read_file;
 using testing::TemporaryFolder;
 using testing::write_file;
 
-// Less than a piece, so that one thread does all and the nth call is the same one every time.
+// Smaller than a piece, so that one thread makes all calls and the nth call is the same in every run.
 std::vector<std::byte> small_model() {
   return testing::safetensors_file(
       R"({"__metadata__":{"format":"pt"},"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},)"
@@ -32,7 +32,7 @@ struct ConversionCase {
   std::string target;
   ConvertOptions options{};
   ApplyOptions how{};
-  // What the file system cannot do.
+  // The calls that the file system does not support, with their errors.
   std::vector<std::pair<Call, std::errc>> lacks{};
 };
 
@@ -115,7 +115,7 @@ class FailingConversion : public ::testing::Test {
  protected:
   using Files = std::map<std::string, std::vector<std::byte>>;
 
-  // What is there before: nothing, or what another conversion made of other tensors.
+  // Writes the source and, if the case replaces files, a target that was converted from other data.
   static void prepare(const ConversionCase& each_case, const TemporaryFolder& folder) {
     auto bytes = small_model();
     bytes.back() = std::byte{99};
@@ -134,7 +134,7 @@ class FailingConversion : public ::testing::Test {
     std::map<Call, int> calls;
   };
 
-  // In a folder of its own, so that all runs see the same.
+  // Each run has a new folder, so all runs start with the same files.
   static Run run(const ConversionCase& each_case, std::optional<std::pair<Call, int>> fault,
                  std::errc cause) {
     const TemporaryFolder folder;
@@ -159,7 +159,7 @@ class FailingConversion : public ::testing::Test {
     return run;
   }
 
-  // A seal is of what is there, or there is none.
+  // Each seal in the folder matches its files.
   static void expect_no_wrong_seal(const TemporaryFolder& folder) {
     for (const auto& name : folder.names()) {
       const bool is_index = name.ends_with(".index.json");

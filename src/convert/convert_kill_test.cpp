@@ -26,7 +26,7 @@ using testing::read_file;
 using testing::TemporaryFolder;
 using testing::write_file;
 
-// Two models of the same tensors with other bytes, and a target that is made of one of them after the other.
+// Two models with the same tensors and different bytes, and a target that is converted from one or the other.
 class Killed : public ::testing::Test {
  protected:
   using Contents = std::vector<std::byte>;
@@ -50,7 +50,7 @@ class Killed : public ::testing::Test {
     return model && convert(*model, target_, {}, {.if_exists = IfExists::replace, .seal = true});
   }
 
-  // In a process of its own, which is left to itself for so long and then killed; whether it was done before.
+  // Converts in a child process, which `kill_child` may kill. Returns whether the child finished.
   template <class Kill>
   [[nodiscard]] bool convert_and_kill(int source, bool nameless, const Kill& kill_child) {
     const pid_t child = fork();
@@ -68,15 +68,15 @@ class Killed : public ::testing::Test {
     return WIFEXITED(status);
   }
 
-  // Which of the two it is made of; a failure where it is neither.
+  // Returns the source that the target was converted from. Fails if the target is neither.
   int read_target_version() {
     const auto now = read_file(target_);
     EXPECT_TRUE(now == contents_[0] || now == contents_[1]) << "neither the old one nor the new one";
     return now == contents_[0] ? 0 : 1;
   }
 
-  // The seal is that of the target, or, between the two renames, that of the file that replaces it; verify
-  // reports the second.
+  // The seal matches the target. Between the two renames, the seal instead matches the file that will replace
+  // the target, and verify reports the mismatch.
   void expect_documented_seal(int before, int after) {
     const auto verified = compare_with_seal(target_);
     ASSERT_TRUE(verified) << to_string(verified.error());
@@ -124,7 +124,7 @@ TEST_F(Killed, at_200_random_times_leaves_the_old_or_new_file) {
       kill(child, SIGKILL);
     }));
     const int after = read_target_version();
-    // The seal is checked after every call below; here it would take most of the time.
+    // KilledAtCalls checks the seal after every call; here that would take most of the time.
     if (i % 8 == 0) expect_documented_seal(before, after);
     renewed += static_cast<int>(after != before);
     before = after;
@@ -139,7 +139,7 @@ class KilledAtCalls : public Killed {
   KilledAtCalls() : Killed(5000) {}
 };
 
-// Random moments seldom hit the short ones.
+// Kills at random times seldom hit short calls.
 TEST_F(KilledAtCalls, leaves_the_old_or_new_file_and_no_temporary_files) {
   for (const bool nameless : {true, false}) {
     SCOPED_TRACE(nameless ? "without a name" : "with a name");

@@ -1,4 +1,4 @@
-// From every format by way of every other and back, with everything that a file can have in it.
+// Converts from every format to every other format and back, with everything that a file can contain.
 #include "convert/convert_pairs_test.hpp"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ Result<void> add_text(Metadata& metadata) {
   return metadata.add("empty", "");
 }
 
-// One of every type that GGUF has, arrays of arrays among them.
+// Adds a value of every GGUF type, including arrays of arrays.
 Result<void> add_everything(Metadata& metadata) {
   HT_TRY(add_text(metadata));
   HT_TRY(metadata.add("u8", std::uint8_t{255}));
@@ -100,8 +100,8 @@ TEST_F(ConvertPairs, round_trip_all_dtypes_and_encodings) {
 TEST_F(ConvertPairs, round_trip_single_tensors) {
   int went = 0;
   const auto all = every_kind();
-  // A third of them, as each takes as long as all of a file; there are seven shapes of each dtype, so that
-  // this leaves out no shape and no dtype.
+  // Uses every third tensor, because each of them takes as long as a whole file. Each dtype has seven shapes,
+  // so no shape and no dtype is left out.
   for (std::size_t i = 0; i < all.size(); i += 3) {
     auto tensor = all[i];
     tensor.name = "t";
@@ -133,7 +133,8 @@ TEST_F(ConvertPairs, keep_unusual_names) {
   }
 }
 
-// NPY has both orders of bytes and of elements. A big-endian GGUF is for who has one already.
+// NPY stores both byte orders and both element orders. GGUF stays big-endian only if the source is a
+// big-endian GGUF.
 TEST_F(ConvertPairs, keep_the_byte_order_or_byte_swap) {
   const Dims dims{2, 3};
   for (const bool big : {false, true}) {
@@ -158,7 +159,7 @@ TEST_F(ConvertPairs, keep_the_byte_order_or_byte_swap) {
   EXPECT_EQ(moved(big, "gguf", "t")->model.catalog()[0].byte_order, ByteOrder::big);
 }
 
-// Rarely one that some format refuses, or takes for something of its own.
+// Generates a name; rarely one that a format refuses or reserves.
 rc::Gen<std::string> any_name() {
   return rc::gen::weightedOneOf<std::string>(
       {{20, rc::gen::elementOf(hostile_names())},
@@ -166,7 +167,7 @@ rc::Gen<std::string> any_name() {
                                          "split.count", "a\xFF")}});
 }
 
-// What a model is made of: what all formats know, all dtypes, or blocks too.
+// The types in a model: those that all formats store, all dtypes, or dtypes and block encodings.
 enum class Kinds { common, dtypes, all };
 
 TestTensor random_tensor(const std::string& name, Kinds kinds) {
@@ -218,7 +219,7 @@ Result<Encoded> encoded_as(std::string_view format, const RandomModel& model) {
   return encode(format, HT_TRY(std::move(builder).build()));
 }
 
-// A fixture's test cannot be a property as well, so that this has a fixture of its own.
+// A test of a fixture cannot be a property, so the property creates this fixture as an object.
 struct AnyModel : ConvertPairs {
   void TestBody() override {}
 
@@ -238,7 +239,7 @@ struct AnyModel : ConvertPairs {
     const auto intermediate = moved(model, to, "there");
     RC_ASSERT(!HasFailure());
     if (!intermediate || !intermediate->lost_keys.empty() || !intermediate->lost_tensors.empty()) return;
-    // Where the tensor was called like its file it gets its name again.
+    // If the intermediate format names the tensor by its file, the original name is restored.
     ConvertOptions options;
     if (is_of_one_tensor(to)) options.renames = {{"there", expected.tensors[0].name}};
     const auto back = moved(intermediate->model, from, "back", options);

@@ -1,4 +1,4 @@
-// Models that go from one format to another, and what has to be left of them there.
+// Converts models between formats and checks what has to be preserved.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace ht::testing {
 
-/// Bytes that no other tensor has in that order.
+/// Pseudorandom bytes, different for each seed.
 inline std::string some_data(std::uint64_t bytes, unsigned seed) {
   std::mt19937 random(seed);
   std::string data(static_cast<std::size_t>(bytes), '\0');
@@ -25,7 +25,7 @@ inline std::string some_data(std::uint64_t bytes, unsigned seed) {
   return data;
 }
 
-/// Names that shells, paths, format strings and other programs' parsers stumble over.
+/// Names that break careless shells, paths, format strings and parsers.
 inline std::vector<std::string> hostile_names() {
   return {"$(rm -rf .)",
           "`x`; & | > < !",
@@ -46,7 +46,7 @@ inline std::vector<std::string> hostile_names() {
           "blk.0.attn_q.weight"};
 }
 
-/// A model that was written in another format, and what the plan said would be lost by that.
+/// A converted model, and the losses that its plan listed.
 struct Moved {
   Model model;
   std::set<std::string> lost_tensors;
@@ -55,7 +55,7 @@ struct Moved {
 
 class ConvertPairs : public Diff {
  protected:
-  /// The formats whose one tensor is named by its file.
+  /// Whether the format stores a single tensor, which is named by its file.
   static bool is_of_one_tensor(std::string_view format) { return format == "ht" || format == "npy"; }
 
   static bool can_store(std::string_view format, const TestTensor& tensor) {
@@ -70,7 +70,7 @@ class ConvertPairs : public Diff {
            encode(format, std::move(builder).build().value());
   }
 
-  /// Nothing where the plan says that it cannot be.
+  /// Converts the model; nullopt if the plan refuses.
   std::optional<Moved> moved(const Model& from, std::string_view format, const std::string& stem,
                              const ConvertOptions& options = {}) {
     const auto target = folder_ / (stem + "." + std::string(format));
@@ -96,7 +96,8 @@ class ConvertPairs : public Diff {
     return Moved{*std::move(model), std::move(tensors), std::move(keys)};
   }
 
-  /// Bytes stay as they are whatever is lost of what they mean, unless the format has no such order of them.
+  /// The bytes of a tensor are kept even if its type is lost, unless the format requires another byte or
+  /// element order.
   static void expect_kept(const Model& a, const Model& b, const std::set<std::string>& lost_tensors,
                           const std::set<std::string>& lost_keys) {
     const Catalog& before = a.catalog();
@@ -124,7 +125,7 @@ class ConvertPairs : public Diff {
     for (const auto& [key, value] : before.metadata()) {
       if (lost_keys.contains(std::string(key))) continue;
       const auto other = after.metadata().find(key);
-      // Another file is laid out in another way.
+      // Keys that describe the layout of the old file are not kept.
       if (!other && describes_layout({key, value})) continue;
       ++kept;
       ASSERT_TRUE(other) << "gone: " << key;
@@ -143,14 +144,14 @@ class ConvertPairs : public Diff {
     for (const auto& each : found.differ) EXPECT_NE(each.name, name) << each;
   }
 
-  /// From `a`'s format to the other and back.
+  /// Converts from `a`'s format to the other format and back.
   void expect_round_trip(const Model& a, std::string_view other, const std::string& stem) {
     SCOPED_TRACE(std::string(a.catalog().format()) + " to " + std::string(other) + ": " + stem);
     const auto intermediate = moved(a, other, stem);
     if (!intermediate) return;
     expect_kept(a, intermediate->model, intermediate->lost_tensors, intermediate->lost_keys);
     const std::string format(a.catalog().format());
-    // Into a folder of its own, as formats of one tensor name it by the file.
+    // Another folder keeps the file name, because formats of one tensor name it by the file.
     std::filesystem::create_directories(folder_ / "back");
     const auto back = moved(intermediate->model, format, "back/" + stem);
     ASSERT_TRUE(back) << "what came from there can go there";

@@ -23,8 +23,8 @@ using testing::read_file;
 using testing::TemporaryFolder;
 using testing::write_file;
 
-// A tensor that is larger than a piece, one at an odd place, one without bytes, one of rank 0, and names that
-// shells stumble over.
+// A tensor larger than a piece, one at an odd offset, one without bytes, one of rank 0, and a name that
+// breaks careless shells.
 std::vector<std::byte> many_kinds() {
   const std::string json =
       R"({"__metadata__":{"format":"pt","ключ":"значение"},)"
@@ -77,7 +77,7 @@ TEST_F(Converting, keeps_every_tensor_and_the_metadata) {
     const auto converted = open(target);
     expect_same_tensors(source, converted);
     EXPECT_EQ(converted.catalog().metadata(), source.catalog().metadata());
-    // And back again.
+    // Converting back gives the same file.
     ASSERT_TRUE(convert(open(target), folder_ / ("back_from_" + extension + ".safetensors")));
     EXPECT_EQ(read_file(folder_ / ("back_from_" + extension + ".safetensors")),
               read_file(folder_ / "target.safetensors"));
@@ -183,7 +183,7 @@ TEST_F(Converting, splits_into_shards_of_one_model) {
   const auto index = folder_ / "m.safetensors.index.json";
   expect_same_tensors(source, open(index));
   EXPECT_TRUE(compare_with_seal(index).value().ok());
-  // Again, in place of the old ones, and as one file.
+  // Replaces the shards, then converts them to one file.
   const auto again =
       convert(source, folder_ / "m.safetensors", {.shard_bytes = 1000}, {.if_exists = IfExists::replace});
   ASSERT_TRUE(again) << to_string(again.error());
@@ -206,7 +206,7 @@ TEST_F(Converting, splits_a_gguf_into_parts) {
   EXPECT_TRUE(compare_with_seal(folder_ / "m-00001-of-00002.gguf").value().ok());
 }
 
-// Bringing it to the disk takes its time, too.
+// A stop is also honoured during fsync, after the last byte was written.
 TEST_F(Converting, work_is_not_stopped) {
   const auto source = open(source_);
   for (const std::uint64_t shard_bytes : {0U, 1000U}) {
@@ -277,7 +277,7 @@ TEST_F(Converting, syncs_the_file_once_and_its_folder_once) {
   EXPECT_EQ(port_.count(Call::sync), before + 2);
 }
 
-// Old and new shards of one number would be taken for one model where a folder is opened.
+// Opening a folder merges all shards of the same count, so old and new shards must never be mixed.
 TEST_F(Converting, never_mixes_old_and_new_shards) {
   const auto source = open(source_);
   const auto target = folder_ / "set" / "m.safetensors";
@@ -295,7 +295,7 @@ TEST_F(Converting, never_mixes_old_and_new_shards) {
 
 using Names = std::vector<std::string>;
 
-// A folder of its own with a set of three tensors in as many shards, and files of other names.
+// A folder with a set of three shards of one tensor each, and files with similar names outside the set.
 class Resharding : public Converting {
  protected:
   Resharding() {
@@ -397,7 +397,7 @@ TEST_F(Resharding, keeps_files_that_the_old_index_does_not_name) {
   EXPECT_EQ(removed(8), 4U) << "by their numbers";
 }
 
-// The old set is the source itself: whatever the moment of the kill, all tensors are in one of the two sets.
+// The old set is the source itself. After a kill at any call, all tensors are in one of the two sets.
 TEST_F(Resharding, killed_at_any_call_loses_no_tensor) {
   bool is_finished = false;
   for (int call = 0; !is_finished; ++call) {

@@ -35,7 +35,7 @@ bool differs_only_in_offset(const Catalog& before, const Catalog& after, std::ui
   return true;
 }
 
-// The format of a file whose metadata can be edited.
+// Returns the format if the metadata of its files can be edited.
 Result<const Format*> check_editable(const Catalog& catalog, std::span<const Format> more) {
   const auto* const format = find_format(catalog.format(), more);
   if (format == nullptr || format->edit == nullptr) {

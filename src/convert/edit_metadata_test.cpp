@@ -59,7 +59,7 @@ class EditMeta : public ::testing::Test {
     return edit_metadata(path, edits, {.grow = grow, .port = &port_});
   }
 
-  // All tensors are where they were, but for `moved_by`, and all data is the same.
+  // All tensors have moved by `moved_by` bytes, and all data is unchanged.
   static void expect_same_data(const std::filesystem::path& path, const File& before,
                                std::uint64_t moved_by = 0) {
     const auto old = catalog_of(before);
@@ -139,7 +139,7 @@ TEST_F(EditMeta, moves_the_data_if_allowed) {
     ASSERT_TRUE(grown) << to_string(grown.error());
     EXPECT_EQ(grown->moved_by, 4096U);
     expect_same_data(path, before, 4096);
-    // Some hundred bytes more find room now.
+    // The edit left padding, in which a few hundred more bytes fit.
     const auto again = edit(path, {{.key = "more", .value = std::string(800, 'm')}});
     ASSERT_TRUE(again) << to_string(again.error());
     EXPECT_EQ(again->moved_by, 0U);
@@ -208,7 +208,7 @@ TEST_F(EditMeta, updates_the_seal) {
   for (const auto algorithm : all_hash_algorithms) {
     const auto sealed = ht::seal(*Model::open(gguf_), {.algorithm = algorithm, .force = true}).value();
     EXPECT_FALSE(edit(gguf_, {})->seal) << "nothing was written";
-    // In place, then with data that moves, and by more than a chunk of the seal.
+    // An edit in place, one that moves the data, and one that moves it by more than a chunk of the seal.
     for (const std::size_t length : {3U, 5000U, 5'000'000U}) {
       const auto done =
           edit(gguf_, {{.key = "general.name", .value = std::string(length, 'x')}}, true).value();
@@ -270,7 +270,7 @@ TEST_F(EditMeta, edited_file_matches_its_seal) {
   };
   const auto name_at = 24 + 8 + std::string_view("general.name").size() + 4 + 8;
   for (const auto algorithm : all_hash_algorithms) refuse(name_at, algorithm);
-  // The digest of the whole file needs all bytes with these, and a damaged one would become part of it.
+  // With these algorithms the digest of the whole file needs all bytes, so a damaged byte would be sealed.
   const auto last = gguf_file(std::endian::little).size() - 1;
   refuse(last, HashAlgorithm::xxh3_128);
   refuse(last, HashAlgorithm::sha256);
@@ -293,8 +293,8 @@ TEST_F(EditMeta, restores_the_old_seal_if_the_rename_fails) {
   }
 }
 
-// Before each call in turn: no state in which verify says intact of the wrong bytes, and none that the same
-// edit does not complete.
+// Kills the edit before each call. verify never reports wrong bytes as intact, and repeating the edit
+// completes it.
 TEST_F(EditMeta, killed_at_any_call_can_be_completed) {
   const auto seal = ht::seal(*Model::open(gguf_)).value().seal;
   const auto before = read_file(gguf_);
@@ -424,12 +424,12 @@ TEST_F(EditMeta, leaves_the_old_or_new_file_after_any_failure) {
       port.fail_at(call, nth, std::errc::io_error);
       const auto done = edit_metadata(gguf_, edits, {.port = &port});
       const auto now = read_file(gguf_);
-      // Only bringing the folder to the disk, and closing, come after the name.
+      // Only the fsync of the folder and close follow the rename.
       const bool is_new = now == after;
       EXPECT_TRUE(is_new || now == before) << kind << " " << nth;
       EXPECT_TRUE(!done || is_new) << kind << " " << nth;
       EXPECT_TRUE(done || !is_new || call == Call::sync || call == Call::close) << kind << " " << nth;
-      // A mapping that could not be given back stays with the process.
+      // If unmap fails, the mapping stays in the process.
       EXPECT_TRUE(call == Call::unmap || port.mapped_regions() == 0) << kind << " " << nth;
       EXPECT_EQ(port.open_files(), 0) << kind << " " << nth;
       EXPECT_EQ(folder_.names().size(), 3U) << kind << " " << nth;
@@ -488,7 +488,7 @@ TEST_F(EditMeta, can_be_cancelled) {
   expect_no_temporary_files();
 }
 
-// Edits of keys that are there or not, of any length, as a program would do them one after another.
+// Edits of existing and new keys, with values of any length, in any order.
 Edits any_edits(bool only_strings) {
   Edits edits;
   const auto count = *rc::gen::inRange(1, 6);

@@ -1,4 +1,4 @@
-// The file is cut under a mapped model: routines that read its tensors name the tensor and the offset.
+// A mapped file is truncated: operations that read its tensors return an Error that names the tensor.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -20,7 +20,7 @@ using testing::TemporaryFolder;
 
 class MappedFaults : public ::testing::Test {
  protected:
-  // Two tensors of 32 KiB; all but the first page is lost then, which has the header in it.
+  // Two tensors of 32 KiB. Only the first page of the file remains, which contains the header.
   void SetUp() override {
     std::string json = R"({"first":{"dtype":"F32","shape":[8192],"data_offsets":[0,32768]},)"
                        R"("second":{"dtype":"F32","shape":[8192],"data_offsets":[32768,65536]}})";
@@ -61,14 +61,14 @@ TEST_F(MappedFaults, are_reported_after_the_model_is_destroyed) {
 
 TEST_F(MappedFaults, fail_copies) {
   expect_fault(tensor_->copy());
-  // It looks at the file first.
+  // `Model::copy` checks the file before it reads.
   expect_fault(model_->copy<F32, Rank<1>>("second"), "file_is_unchanged");
 }
 
 TEST_F(MappedFaults, fail_at) {
   expect_fault(tensor_->at(8191));
   expect_fault(as<F64>(*tensor_).at(8191));
-  // Bytes that the program itself has taken from the model.
+  // A tensor over bytes that the caller has taken from the model.
   const auto borrowed = Storage::borrowed_read_only(tensor_->bytes().value()).value();
   expect_fault(Tensor<const F32, Rank<1>>::over(borrowed, Rank<1>(8192)).value().at(0));
 }
@@ -95,7 +95,7 @@ TEST_F(MappedFaults, fail_a_write_and_leave_no_file) {
   EXPECT_EQ(folder_.names(), std::vector<std::string>{"model.safetensors"});
 }
 
-// Two mappings that only one thread each reads.
+// Each mapping is read by one thread only.
 TEST_F(MappedFaults, do_not_fail_a_copy_of_another_model) {
   const auto good_path = folder_ / "good.safetensors";
   testing::write_file(

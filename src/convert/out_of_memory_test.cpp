@@ -1,5 +1,5 @@
-// Memory that runs out at any moment is an error like others: nothing throws, nothing leaks, nothing is
-// left behind. This program has an operator new of its own that fails on request.
+// Any allocation may fail: the operation returns an Error, throws no exception, and leaks or leaves nothing.
+// This program replaces operator new with one that fails on request.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -55,7 +55,7 @@ void operator delete[](void* memory, std::size_t /*bytes*/) noexcept { std::free
 namespace ht::out_of_memory_test {
 namespace {
 
-// Runs the body with `first`, `first` + 1, … allocations until it succeeds, and `check`s after each failure.
+// Runs the body with `first`, `first` + 1, … allocations until it succeeds. Calls `check` after each failure.
 template <class Body, class Check>
 void starve(Body body, Check check, int first = 0) {
   constexpr int max_allocations = 2000;
@@ -133,7 +133,7 @@ TEST_F(OutOfMemory, while_replacing_a_set_leaves_the_old_or_new_set) {
     EXPECT_EQ(opened->files().size(), 3U);
     for (const AnyTensor& tensor : *opened) EXPECT_TRUE(tensor.bytes());
   };
-  // From before the journal is written.
+  // The last allocations, beginning before the journal is written.
   constexpr int last = 300;
   starve([&] { return convert(model, target, shards, how); }, expect_whole, std::max(0, used - last));
   expect_whole();
@@ -207,7 +207,7 @@ TEST_F(OutOfMemory, while_cataloguing_is_an_error) {
   EXPECT_EQ((*catalog)[0].dims.size(), 20U);
 }
 
-// Failures keep their code when there is no memory for their words.
+// A failure keeps its code, or becomes out_of_memory, if there is no memory for its message.
 template <class Body>
 void expect_code_without_memory(Body body, ErrorCode code) {
   for (int allowed = 0; allowed < 20; ++allowed) {

@@ -68,7 +68,7 @@ class RuntimeWeightsTest : public ::testing::Test {
     return must(must(Model::open(folder_ / file)).at(0));
   }
 
-  /// Results of the typed overloads and of these are the same.
+  /// The results are the same as those of the overloads for typed weights.
   template <class W>
   void expect_like_typed(const W& typed, const AnyTensor& any) {
     const auto columns = typed.extent(1);
@@ -133,7 +133,7 @@ TEST_F(RuntimeWeightsTest, several_at_once_equal_separate_products) {
                  "w" + std::to_string(seed) + ".gguf");
   };
   const auto dense = random_tensor(Rank<2>(3, 512), 5);
-  // Sizes that several threads divide, also within one of the weights, and rows of no pair.
+  // Sizes that several threads divide, also within one matrix, and odd numbers of rows.
   const std::array weights{blocks_of(Q4_K{}, 701, 1), blocks_of(Q6_K{}, 1, 2), blocks_of(Q8_0{}, 403, 3),
                            saved(must(to_save("w", dense)), "w.safetensors"), blocks_of(Q4_K{}, 256, 4)};
   for (const std::int64_t vectors : {0, 1, 3, 5, 33}) {

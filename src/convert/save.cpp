@@ -76,7 +76,7 @@ class Saving {
   }
 
  private:
-  // The files by their numbers in the catalog, whose file 0 is its own.
+  // The files by their numbers in the catalog. File 0, the catalog's own file, does not exist.
   [[nodiscard]] std::vector<io::MappedFile*> sources() const {
     std::vector<io::MappedFile*> sources{nullptr};
     for (const auto& file : files_) sources.push_back(file.get());
@@ -135,7 +135,7 @@ class Saving {
     return !options_.what.types.empty() || !options_.what.dequantize.empty();
   }
 
-  // Values are converted on the way from a file, so bytes in memory become a file of their own.
+  // Only values from a file can be converted, so bytes in memory become a file of their own.
   Result<void> place_in_memory(Bytes bytes, Entry& entry) {
     files_.push_back(std::make_unique<io::MappedFile>(std::make_shared<io::MemorySource>(bytes, nullptr)));
     entry.file = HT_TRY(builder_.add_file(format_text("memory {}", files_.size())));
@@ -282,7 +282,7 @@ Result<TensorToSave> to_save(std::string_view name, const AnyTensor& tensor) {
     const auto elements = static_cast<std::uint64_t>(element_count(tensor.dims()).value_or(0));
     // The bits after the last element are zero in a file; in rows of a tensor they belong to other elements.
     const bool has_padding = type.is_dense() && elements % 8 * static_cast<std::uint64_t>(type.bits) % 8 != 0;
-    // Rows of a splat may begin within its pattern.
+    // Only a whole splat stays a splat: rows of a splat may begin within its pattern.
     if (tensor.is_splat() && tensor.byte_size() == entry.bytes) {
       TensorToSave::Splat splat{.pattern = {}, .bytes = tensor.byte_size()};
       splat.pattern.pattern_bytes = static_cast<std::uint8_t>(entry.splat.size());

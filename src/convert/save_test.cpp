@@ -116,7 +116,7 @@ TEST_F(Saving, to_memory_writes_the_bytes_of_the_file) {
     ASSERT_TRUE(save(target, tensors, options)) << format;
     EXPECT_EQ(saved_in_memory(tensors, options, format), testing::read_file(target)) << format;
   }
-  // With a checksum in the header.
+  // A `.ht` file has a checksum in its header.
   const auto file = saved_in_memory(std::span(tensors).first(1), {}, "ht");
   ASSERT_TRUE(save(folder_ / "target.ht", std::span(tensors).first(1)));
   EXPECT_EQ(file, testing::read_file(folder_ / "target.ht"));
@@ -206,7 +206,7 @@ TEST_F(Saving, accepts_tensors_of_models) {
   EXPECT_EQ(text_of(model, "p"), text_of(Model::open(folder_ / "m.safetensors").value(), "b"));
 }
 
-// Through memory it would not count as copied.
+// Bytes that are copied from a file are counted; bytes from memory are not.
 TEST_F(Saving, copies_mapped_tensors_from_their_file) {
   write_file(folder_ / "m.safetensors", testing::shard_file({"a", "b"}));
   const auto model = Model::open(folder_ / "m.safetensors").value();

@@ -95,17 +95,16 @@ TEST_F(Writing, every_failing_call_leaves_the_old_file_and_no_temporary_files) {
   ASSERT_TRUE(write(path_, tensor_));
   const auto old = read_file(path_);
   const auto bigger = Tensor<F32, Rank<1>>::zeros(Rank<1>(1000)).value();
-  // Not closing, which comes when the new file is in place already.
+  // Call::close is left out, because it follows the rename of the new file.
   for (const Call call : {Call::stat_path, Call::open, Call::create_nameless, Call::allocate, Call::write_at,
                           Call::sync, Call::name, Call::rename}) {
-    // The second sync is that of the folder, when the new file is in place already; the second stat looks for
-    // a folder.
+    // The second sync is that of the folder, after the rename; the second stat looks for a folder.
     const int calls = call == Call::sync || call == Call::stat_path ? 1 : 2;
     for (int nth = 0; nth < calls; ++nth) {
       FaultyPort port;
       port.fail_at(call, nth, std::errc::no_space_on_device);
       const auto done = write(path_, bigger, {.if_exists = IfExists::replace, .port = &port});
-      if (port.count(call) <= nth) {  // there is no second call of that kind, so it was written
+      if (port.count(call) <= nth) {  // no such call was made, so the file was written
         EXPECT_TRUE(done);
         write_file(path_, old);
         continue;
@@ -140,7 +139,7 @@ TEST_F(Writing, full_disk_leaves_the_old_file_and_no_temporary_files) {
   std::filesystem::create_directory(disk);
   const pid_t child = fork();
   if (child == 0) {
-    // A disk of 64 KiB that only this process sees. Who may not mount one cannot try.
+    // A disk of 64 KiB that only this process sees. The test is skipped without permission to mount it.
     const bool mounted = unshare(CLONE_NEWNS) == 0 &&
                          mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
                          mount("none", disk.c_str(), "tmpfs", 0, "size=64k") == 0;
@@ -224,7 +223,7 @@ TEST_F(Writing, data_size_matches_the_shape) {
   EXPECT_TRUE(folder_.names().empty());
 }
 
-// Hands out the given pieces one after the other.
+// Returns the given pieces one after the other.
 DataSource source_of(std::vector<DataPiece> pieces) {
   return [pieces = std::move(pieces), next = std::size_t{0}]() mutable -> Result<std::optional<DataPiece>> {
     if (next == pieces.size()) return std::nullopt;
@@ -265,7 +264,7 @@ TEST_F(Writing, pieces_are_in_order_and_inside) {
   }
 }
 
-// A file of eight bytes of header and as many of data.
+// A file with a header of 8 bytes and 8 bytes of data.
 Encoded small_file() {
   const auto header = bytes_of("headhead");
   return {.header = {header.begin(), header.end()}, .offsets = {8}, .file_bytes = 16};

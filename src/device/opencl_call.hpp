@@ -62,7 +62,7 @@ struct Place {
 /// The same, but fails with `size_overflow`.
 [[nodiscard]] Result<Place> one_buffer(const Operand& operand);
 
-/// Copies a view to contiguous new memory, owned by `keeper`. Returns the view itself if it is contiguous.
+/// Copies a view to contiguous new memory, kept alive by `owner`. Returns a contiguous view unchanged.
 [[nodiscard]] Result<Operand> make_contiguous(const Call& call, const Operand& x, Storage& owner);
 
 /// x as contiguous elements in one buffer.

@@ -1,4 +1,4 @@
-// Every dtype that a stream lists goes to the device and back, bit for bit.
+// Every dtype that a stream lists is copied to the device and back without a change of its bits.
 #include <gtest/gtest.h>
 
 #include <htensor/device/transfer.hpp>
@@ -49,7 +49,7 @@ void expect_views() {
   EXPECT_EQ(codes(must(to_host(part))), codes(must(host_part.copy())));
   EXPECT_EQ(codes(must(to_host(must(device_side.template select<0>(3))))),
             codes(must(must(host.template select<0>(3)).copy())));
-  // Views of the host are made contiguous on the way, packed ones that start within a byte, too.
+  // A host view is made contiguous before the copy, including a packed view that starts within a byte.
   EXPECT_EQ(codes(must(to_host(must(to_device<Dev>(host_part))))), codes(must(host_part.copy())));
   EXPECT_EQ(codes(must(to_host(must(to_device<Dev>(must(host.template select<0>(3))))))),
             codes(must(must(host.template select<0>(3)).copy())));

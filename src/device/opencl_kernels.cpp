@@ -156,7 +156,7 @@ kernel void $name(global const Stored* a, ulong a0, ulong n, ulong block, ulong 
 }
 )";
 
-// Weights of another dtype than the computation, which represents all of their values.
+// Loads weights of a dtype other than that of the computation, which represents all of their values.
 constexpr std::string_view other_dtype = R"(
 typedef $stored $Type;
 Number load_$name(global const $Type* p, ulong i) { return (Number)($widen); }

@@ -13,7 +13,7 @@ inline constexpr std::uint64_t reduction_lanes = 1024;
 /// Work-items per work-group, and rows and columns of a tile of `matmul`.
 inline constexpr std::size_t group_size = 64;
 inline constexpr std::size_t tile_size = 16;
-/// Maximum vectors for `linear_vectors`. It is faster there than tiles, which would be mostly empty.
+/// Maximum vectors for `linear_vectors`. For so few vectors, the tiles of `matmul` would be mostly empty.
 inline constexpr std::int64_t max_vectors = 8;
 
 /// Kernels of slice::Core: `add`, `subtract`, `multiply` and `divide`, each also with `_strided`;

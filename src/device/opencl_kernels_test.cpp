@@ -10,7 +10,7 @@
 namespace ht::opencl_kernels_test {
 namespace {
 
-// All texts for tensors of these dtypes, and weights of them.
+// Returns all kernel texts for tensors and weights of these dtypes.
 template <class... Ds>
 std::vector<std::string> texts_of(DTypeList<Ds...> /*listed*/) {
   std::vector<std::string> texts;

@@ -39,7 +39,8 @@ struct Library {
 /// The system's libOpenCL, loaded by the first call and never unloaded.
 [[nodiscard]] const Result<Library>& library() noexcept;
 
-/// Returns `out_of_memory` for such a status, else `device_unavailable`. `what` describes the call.
+/// Returns `out_of_memory` for a status that reports a lack of memory, else `device_unavailable`. `what`
+/// describes the call.
 [[nodiscard]] Error call_error(cl_int status, std::string_view what, SourceLine where = SourceLine::here());
 
 /// Fails unless the status is CL_SUCCESS.

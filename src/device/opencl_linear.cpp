@@ -8,7 +8,7 @@ std::size_t whole_tiles(std::int64_t length) {
   return (static_cast<std::size_t>(length) + tile_size - 1) / tile_size * tile_size;
 }
 
-// Makes a vector a column: for b of rank 1 and its result.
+// Makes a vector a matrix of one column: b of rank 1, and the result.
 void make_column(Operand& vector) {
   vector.extents[6] = vector.extents[7];
   vector.strides[6] = vector.strides[7];
@@ -16,7 +16,7 @@ void make_column(Operand& vector) {
   vector.strides[7] = 0;
 }
 
-// The bias. Without one, any buffer, which the kernel does not read.
+// The bias as a kernel argument. Without a bias, `place` is any buffer; the kernel does not read it.
 struct Bias {
   Storage owner;
   Place place;

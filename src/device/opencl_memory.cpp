@@ -33,7 +33,7 @@ Result<OpenClQueue> OpenClQueue::create(const detail::opencl::Target& target) {
 namespace opencl {
 namespace {
 
-// A type of its own, which identifies Storage that this file created.
+// A named deleter, by which `memory_of` identifies Storage that this file created.
 struct DeleteMemory {
   void operator()(const void* memory) const noexcept { delete static_cast<const Memory*>(memory); }
 };

@@ -27,7 +27,7 @@ Result<Tensor<D, S, Card>> add(const Tensor<D, S, Card>& a, const Tensor<D, S, C
   return out;
 }
 
-/// Into a tensor of one element.
+/// Reduces a tensor on the device and returns the result.
 template <class To, class Op, class D, class S>
 Result<typename To::Element> reduce(Op op, const Tensor<D, S, Card>& x) {
   auto out = HT_TRY(Tensor<To, Rank<0>, Card>::zeros());
@@ -39,7 +39,7 @@ Result<typename To::Element> reduce(Op op, const Tensor<D, S, Card>& x) {
 class OpenClMemory : public tests::OpenClTest {
  protected:
   static opencl::Device& device() { return *must(opencl::find_device(Card::target)); }
-  /// A tensor in buffers of at most this many bytes.
+  /// Copies a tensor to device memory with buffers of at most `largest` bytes.
   template <class D, class S>
   static Tensor<D, S, Card> split(const Tensor<D, S>& host, std::uint64_t largest) {
     const auto bytes = must(host.bytes());
@@ -67,7 +67,7 @@ TEST_F(OpenClMemory, computes_with_several_buffers) {
   const auto all = codes(host);
   ASSERT_EQ(sum.size(), all.size());
   for (std::size_t i = 0; i < all.size(); ++i) EXPECT_EQ(sum[i], static_cast<std::uint32_t>(2 * all[i]));
-  // Rows run across buffers, and columns do so with strides.
+  // Rows span several buffers; so do columns, which have strides.
   const auto transposed_sum = codes(must(to_host(must(add(wide.transpose(), narrow.transpose())))));
   const auto expected = codes(must(host.transpose().copy()));
   for (std::size_t i = 0; i < expected.size(); ++i)
@@ -115,7 +115,7 @@ TEST_F(OpenClMemory, copy_is_inside_the_device_memory) {
 }
 
 TEST_F(OpenClMemory, queue_belongs_to_the_device) {
-  // One device has to stand for two: a queue knows the device that it was made for.
+  // A second Device for the same hardware: a queue belongs to the Device for which it was created.
   opencl::Device other(device().library(), device().id(), device().facts());
   const auto queue = must(OpenClQueue::create<Card>());
   EXPECT_TRUE(fails(queue_of(other, {.queue = &queue}), ErrorCode::bad_state, "queue_belongs_to_the_device"));
@@ -153,7 +153,7 @@ std::uint64_t resident_bytes() {
   return resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-// A file of zeros but for its last bytes, mapped read-only.
+// A read-only mapping of a file that is zero except for its last float.
 struct MappedFloats {
   static constexpr std::size_t bytes = std::size_t{256} << 20;
   testing::TemporaryFolder folder;

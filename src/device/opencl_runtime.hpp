@@ -45,7 +45,8 @@ class Device {
   [[nodiscard]] Result<cl_command_queue> queue();
   /// Creates a queue; the caller releases it.
   [[nodiscard]] Result<cl_command_queue> make_queue();
-  /// Returns the built program, which is cached. `device_unavailable` with the first line of the build log.
+  /// Returns the built program, which is cached. If it does not build, returns `device_unavailable` with the
+  /// first line of the build log.
   [[nodiscard]] Result<cl_program> program(const std::string& text);
 
  private:

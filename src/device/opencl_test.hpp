@@ -1,4 +1,4 @@
-// What the tests of OpenCL share: the setting that lets PoCL serve the Gpu stream, and tensors by formula.
+// Tools for tests of OpenCL: the setting that lets PoCL serve the Gpu stream, and computed tensors.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,16 +9,16 @@
 
 #include "tensor/test_tools.hpp"
 
-// The leak checker cannot stop the threads of PoCL and ends with a fault of its own.
+// LeakSanitizer cannot stop the threads of PoCL, and fails.
 // NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" [[gnu::used]] inline int __lsan_is_turned_off() { return 1; }
 
 namespace ht::tests {
 
-// Before main, as the variable is read when any test first lists devices.
+// Set before main, because the variable is read when a test lists devices for the first time.
 inline const int gpu_is_any = setenv("HT_OPENCL_GPU", "any", 1);
 
-/// Whether the machine has an OpenCL device of the kind. PoCL serves both.
+/// Whether the machine has an OpenCL device of this type. PoCL serves both streams.
 template <class Dev>
 bool has_device() {
   return Dev::allocate(0).has_value();
@@ -56,7 +56,7 @@ std::vector<std::uint64_t> codes(const Tensor<D, S>& tensor) {
   return all;
 }
 
-/// Values in [-1, 1) that repeat after more elements than tests have.
+/// Values in [-1, 1). They repeat only after more elements than any test has.
 inline float small_number(std::int64_t n) {
   return static_cast<float>(static_cast<std::int64_t>(nth_code(n) >> 40) - (1 << 23)) /
          static_cast<float>(1 << 23);

@@ -8,7 +8,7 @@
 namespace ht::inline v1 {
 namespace {
 
-/// `Count` numbers of `bytes` bytes each from byte `first` on, after `before`.
+/// Returns `before`, followed by `Count` numbers of `bytes` bytes each, the first at byte `first`.
 template <std::size_t Count, std::size_t Before = 0>
 consteval auto run(std::size_t first, std::size_t bytes, std::array<BlockNumber, Before> before = {}) {
   std::array<BlockNumber, Before + Count> numbers{};

@@ -14,8 +14,8 @@ struct BlockNumber {
 };
 
 /// The numbers of more than one byte in a block, by offset; all other fields are single bytes. Byte-swapping
-/// each converts between big-endian and little-endian. Empty for encodings of single bytes only and for
-/// unknown tags. The span has static lifetime.
+/// each number converts between big-endian and little-endian. Empty for encodings of single bytes only and
+/// for unknown tags. The span has static lifetime.
 [[nodiscard]] std::span<const BlockNumber> numbers_of_block(EncodingTag encoding) noexcept;
 
 }  // namespace ht::inline v1

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-// From outside the library's namespace, as a user writes it.
+// User code, which is outside of the library's namespace.
 namespace users {
 
 struct Color {
@@ -17,7 +17,7 @@ struct Color {
   static constexpr ht::DTypeTag tag = ht::user_tag(0);
 };
 
-// A second one, which a library's device is told to take.
+// A second user dtype, which the code below declares as stored on a library device.
 struct Pixel : Color {
   static constexpr std::string_view name = "PIXEL";
   static constexpr ht::DTypeTag tag = ht::user_tag(1);
@@ -42,7 +42,7 @@ struct Holds {
 
 }  // namespace users
 
-// One specialisation over the family is enough for both of its streams.
+// One specialization for the device family covers both of its streams.
 template <class Stream>
 inline constexpr bool ht::stores<ht::OpenCl<Stream>, users::Pixel> = true;
 
@@ -60,7 +60,7 @@ std::set<std::string_view> names_of(ht::DTypeList<Ds...>) {
   return {Ds::name...};
 }
 
-// The only template here that knows OpenCL, and it knows no stream.
+// Accepts an OpenCL device of any stream.
 template <class Stream>
 constexpr std::string_view stream_of(ht::OpenCl<Stream>) {
   return ht::OpenCl<Stream>::name;

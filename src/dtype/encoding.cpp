@@ -11,7 +11,7 @@ constexpr Encoding block(int number, std::string_view name, std::uint32_t elemen
   return {static_cast<EncodingTag>(number), name, elements, bytes};
 }
 
-// 4, 5, 31 to 33 and 36 to 38 are retired: their block layouts were specific to one machine.
+// Numbers 4, 5, 31 to 33 and 36 to 38 are retired: their block layouts were specific to one machine.
 constexpr std::array encodings{
     block(2, "Q4_0", 32, 18),      block(3, "Q4_1", 32, 20),      block(6, "Q5_0", 32, 22),
     block(7, "Q5_1", 32, 24),      block(8, "Q8_0", 32, 34),      block(9, "Q8_1", 32, 36),

@@ -75,7 +75,7 @@ TEST(BlockNumbers, byte_swapping_twice_is_the_identity) {
   }
 }
 
-// Bytes in numbers of 2 and 4 bytes, counted from ggml's definitions of the blocks.
+// The bytes of a block that belong to numbers of 2 or 4 bytes, counted in ggml's definitions of the blocks.
 TEST(BlockNumbers, are_all_halves_floats_and_words_of_a_block) {
   struct Counted {
     std::string_view name;

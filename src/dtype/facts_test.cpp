@@ -12,7 +12,7 @@ double number(NumberFacts::Magnitude magnitude) {
 }
 
 TEST(Magnitude, is_ordered_by_value_not_representation) {
-  // Small enough for double to be the oracle of every pair.
+  // The numbers are small, so that double is an exact oracle for every pair.
   for (std::uint64_t a = 0; a <= 17; ++a) {
     for (std::uint64_t b = 0; b <= 17; ++b) {
       for (int exponent = -6; exponent <= 6; ++exponent) {
@@ -86,7 +86,7 @@ TEST(Facts, of_bool_are_zero_and_one) {
   EXPECT_FALSE(Bool::number.has_negative_zero);
 }
 
-// What the documents of each format say.
+// The values that the specification of a format states.
 struct Published {
   double largest;
   double smallest;

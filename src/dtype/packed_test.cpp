@@ -9,7 +9,7 @@
 namespace ht::packed_test {
 namespace {
 
-// Memory as single bits, the least significant of the first byte first: the definition, taken literally.
+// Memory as single bits, least significant bit of the first byte first: a model of the definition.
 using Bits = std::vector<bool>;
 
 Bits bits_of(const std::byte* bytes, std::size_t count) {
@@ -30,7 +30,7 @@ void write(Bits& bits, std::size_t element, std::size_t width, unsigned value) {
   for (std::size_t i = 0; i < width; ++i) bits[element * width + i] = ((value >> i) & 1) != 0;
 }
 
-// Exactly as many bytes as are needed, on the heap, so that the sanitizer sees one touched beyond them.
+// A heap buffer of the exact size, so that AddressSanitizer detects an access past its end.
 struct Buffer {
   explicit Buffer(std::size_t elements, int bits)
       : size(static_cast<std::size_t>(*bytes_for(elements, bits))), bytes(new std::byte[size]) {
@@ -87,7 +87,7 @@ TYPED_TEST(Packed, stores_only_into_its_own_bits) {
       write(model, i, Fixture::width, code);
       const detail::PackedPointer<TypeParam> pointer(buffer.bytes.get());
       pointer[static_cast<std::int64_t>(i)] = Fixture::element(code);
-      // The padding after the last element is part of the model too.
+      // The model includes the padding bits after the last element.
       ASSERT_EQ(bits_of(buffer.bytes.get(), buffer.size), model) << i << " = " << code;
     }
   }
@@ -98,7 +98,7 @@ TYPED_TEST(Packed, stored_values_are_loaded_back) {
   constexpr std::int64_t elements = 1 << Fixture::width;
   const Buffer buffer(elements, TypeParam::bits);
   const detail::PackedPointer<TypeParam> pointer(buffer.bytes.get());
-  // Backwards, so that a store that spills over would spoil what is there already.
+  // Stores in descending order, so that a store beyond its own bits damages an element stored before.
   for (std::int64_t i = elements - 1; i >= 0; --i) pointer[i] = Fixture::element(static_cast<unsigned>(i));
   const detail::PackedPointer<const TypeParam> read_only = pointer;
   for (std::int64_t i = 0; i < elements; ++i) ASSERT_EQ(read_only[i].bits(), static_cast<unsigned>(i));
@@ -133,7 +133,7 @@ TYPED_TEST(Packed, pointers_count_in_elements) {
     EXPECT_EQ((*there).bits(), read(model, static_cast<std::size_t>(i), Packed<TypeParam>::width));
     EXPECT_EQ(there, (detail::PackedPointer<const TypeParam>(buffer.bytes.get(), i)));
     EXPECT_EQ(there == start, i == 0);
-    // Strides may be negative, as long as the element is there.
+    // Offsets may be negative if they lead to an existing element.
     EXPECT_EQ(there + -i, start);
     EXPECT_EQ(there[-i].bits(), start[0].bits());
     const std::int64_t bit = i * TypeParam::bits;
@@ -185,7 +185,7 @@ TEST(BytesFor, is_the_bits_rounded_up) {
 TEST(BytesFor, counts_up_to_the_maximum) {
   constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
   constexpr auto two_to = [](int n) { return std::uint64_t{1} << n; };
-  // All 2^64 - 1 elements of a byte or less can be counted, though their bits cannot.
+  // The bytes of 2^64 - 1 elements of up to 8 bits fit 64 bits, although the number of bits does not.
   EXPECT_EQ(bytes_for(most, 4), two_to(63));
   EXPECT_EQ(bytes_for(most, 6), two_to(63) + two_to(62));
   EXPECT_EQ(bytes_for(most, 8), most);
@@ -202,7 +202,7 @@ TEST(BytesFor, counts_up_to_the_maximum) {
 
 TEST(PackedPlace, of_the_last_index_does_not_overflow) {
   constexpr std::int64_t last = std::numeric_limits<std::int64_t>::max();
-  // The index is odd and 7 modulo 8, so the last of its group of eight.
+  // The index is 7 modulo 8, so the element is the last in its group of eight.
   EXPECT_EQ(detail::packed_place<F4>(last).byte, (std::uint64_t{1} << 62) - 1);
   EXPECT_EQ(detail::packed_place<F4>(last).shift, 4U);
   EXPECT_EQ(detail::packed_place<F6_E2M3>(last).byte, ((std::uint64_t{1} << 60) - 1) * 6 + 5);

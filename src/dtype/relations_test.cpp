@@ -14,7 +14,7 @@
 namespace ht::relations_test {
 namespace {
 
-// Holds every value of every dtype exactly, so that plain arithmetic can be the oracle.
+// Represents every value of every real dtype exactly, so that plain arithmetic is the oracle.
 using Exact = long double;
 static_assert(std::numeric_limits<Exact>::digits >= 64);
 
@@ -25,7 +25,8 @@ struct Value {
 
 bool is_minus_zero(Exact x) { return x == 0 && std::signbit(x); }
 
-// A dtype as its values: all of them, or the edges where they are too many, and whether it has one.
+// A dtype as a set of values. `values` lists all of them, or the edge cases of large sets; `has` tests
+// membership.
 struct Oracle {
   std::vector<Value> values;
   std::function<bool(Exact)> has;
@@ -56,7 +57,7 @@ Oracle integers(int lowest, int highest) {
   return listed(numbers);
 }
 
-// scalar_test proves what each code decodes to against the formats' documents.
+// small_float_test compares the value of each code with the specification of its format.
 template <class Element>
 Oracle decoded(unsigned codes) {
   std::vector<Exact> numbers;
@@ -85,7 +86,7 @@ Oracle wide_integers() {
 template <class T>
 Oracle wide_floats() {
   using Limits = std::numeric_limits<T>;
-  // Two minus the last place has every bit of the significand set, so its last one is odd.
+  // 2 - epsilon has every bit of the significand set, including the lowest.
   const std::vector<T> edges{T{0},
                              -T{0},
                              T{1},
@@ -100,7 +101,7 @@ Oracle wide_floats() {
                              T{1} + Limits::epsilon(),
                              std::nextafter(Limits::max(), T{0})};
   return {real_values({edges.begin(), edges.end()}), [](Exact x) {
-            // Beyond the largest there is nothing to convert to.
+            // The conversion of a value beyond the largest one is undefined.
             return std::fabs(x) <= Limits::max() && static_cast<Exact>(static_cast<T>(x)) == x;
           }};
 }
@@ -142,7 +143,7 @@ const std::map<std::string_view, Oracle>& oracles() {
   return all;
 }
 
-// The concepts over all pairs as tables, so that the rest are loops at run time.
+// Tables of the concepts over all pairs, computed at compile time, so that tests are loops at run time.
 constexpr std::size_t count = 24;
 static_assert(AllDTypes::size == count);
 template <class T>
@@ -176,7 +177,7 @@ constexpr auto upcastable = upcastable_table(AllDTypes{});
 template <class D>
 constexpr auto place_of = static_cast<std::size_t>(std::ranges::find(names, D::name) - names.begin());
 
-// The place of the common dtype in the list, or `count` where there is none.
+// The position of the common dtype in the list, or `count` if there is none.
 template <class... Ds>
 consteval std::size_t common_place() {
   if constexpr (HaveCommon<Ds...>) {
@@ -194,7 +195,7 @@ consteval Table<std::size_t> common_table(DTypeList<Ds...>) {
   return {common_row<Ds, Ds...>()...};
 }
 
-// What Common is documented to be: the first in the list that holds them all.
+// The documented result of Common: the first dtype in the list that holds all of the given dtypes.
 std::size_t first_holding(std::initializer_list<std::size_t> expected) {
   for (std::size_t place = 0; place < count; ++place) {
     if (std::ranges::all_of(expected, [place](std::size_t d) { return lossless[d][place]; })) return place;
@@ -279,8 +280,8 @@ TEST(Common, of_every_pair_is_the_first_that_holds_both) {
   }
 }
 
-// Those between which pairwise promotion would depend on the order. All 24 would take the compiler
-// gigabytes; the loop over places below covers them.
+// Dtypes whose pairwise promotion would depend on the order. Triples of all 24 dtypes would need gigabytes of
+// compiler memory; the run-time loop in the next test covers them.
 using Hard = DTypeList<U4, F6_E3M2, U8, I8, F8_E4M3, F8_E5M2FNUZ, F8_E8M0, I16, F16, BF16, F32, I64>;
 
 struct Triple {
@@ -305,14 +306,15 @@ std::vector<Triple> all_triples(DTypeList<Ds...>) {
 TEST(Common, of_three_does_not_depend_on_their_order) {
   const auto triples = all_triples(Hard{});
   ASSERT_EQ(triples.size(), static_cast<std::size_t>(Hard::size * Hard::size * Hard::size));
-  // The rule knows no order of arguments, so it has to give the same for every order of three.
+  // `first_holding` ignores the order of its arguments, so equality proves that Common does too.
   for (const auto& [a, b, c, common] : triples) {
     EXPECT_EQ(common, first_holding({a, b, c})) << names[a] << " " << names[b] << " " << names[c];
   }
 }
 
 TEST(Common, a_dtype_that_holds_the_others_is_the_common_one) {
-  // Common looks at its arguments before the list. For any three, in any order, that finds the same.
+  // Common examines its arguments before the list. An argument that holds the other two must therefore be the
+  // first dtype in the list that holds all three.
   for (std::size_t a = 0; a < count; ++a) {
     for (std::size_t b = 0; b < count; ++b) {
       for (std::size_t c = 0; c < count; ++c) {

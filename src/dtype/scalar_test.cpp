@@ -29,7 +29,7 @@ void expect_small_integers(int lowest, int highest) {
   }
   for (int quarters = -80; quarters <= 80; ++quarters) {
     const double value = quarters / 4.0;
-    // std::nearbyint rounds halves to even, as the library is to.
+    // std::nearbyint rounds halves to even, as the library must.
     const auto expected = std::clamp(static_cast<int>(std::nearbyint(value)), lowest, highest);
     EXPECT_EQ(static_cast<int>(Small(value)), expected) << value;
     EXPECT_EQ(static_cast<int>(Small(static_cast<float>(value))), expected) << value;

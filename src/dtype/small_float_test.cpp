@@ -13,7 +13,7 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-// A format as its document states it: OCP's FP8, FP6, FP4 and MX, the FNUZ paper, IEEE 754 and BF16.
+// A format as its specification states it: OCP's FP8, FP6, FP4 and MX, the FNUZ paper, IEEE 754 and BF16.
 constexpr unsigned none = 0x10000;
 struct Book {
   std::string_view name;
@@ -21,8 +21,8 @@ struct Book {
   int mantissa_bits;
   int bias;
   unsigned infinity = none;   // the code of +infinity
-  unsigned first_nan = none;  // from here on NaN, up to the sign
-  unsigned lone_nan = none;   // the one code that is NaN
+  unsigned first_nan = none;  // this and all larger codes below the sign bit are NaN
+  unsigned lone_nan = none;   // the only code that is NaN
   bool has_sign = true;
 };
 
@@ -62,7 +62,7 @@ double by_the_book(unsigned code) {
          (field == 0 ? std::ldexp(significand, 1 - b.bias) : std::ldexp(1 + significand, field - b.bias));
 }
 
-// The last code without a sign whose value is finite.
+// The largest code without a sign whose value is finite.
 template <class D>
 unsigned largest_code() {
   unsigned code = sign_bit<D> - 1;
@@ -118,10 +118,10 @@ TYPED_TEST(Small, every_decoded_value_encodes_to_its_code) {
   }
 }
 
-// Around the midpoint of every two neighbours, in a type that holds it exactly.
+// Tests the midpoint of every two neighbouring values, and the numbers next to it. T represents it exactly.
 template <class D, class T>
 void expect_nearest_even() {
-  // A negative zero there is not becomes a positive one, a negative number there is not NaN.
+  // Without a negative zero, -0 becomes +0. Without a sign, negative numbers become NaN.
   const auto negative = [](unsigned code) -> unsigned {
     if (!book<D>.has_sign) return 0xFF;
     return code == 0 && book<D>.lone_nan == sign_bit<D> ? 0 : code | sign_bit<D>;
@@ -130,7 +130,7 @@ void expect_nearest_even() {
     const double exact = (by_the_book<D>(code) + by_the_book<D>(code + 1)) / 2;
     const T middle = static_cast<T>(exact);
     ASSERT_EQ(static_cast<double>(middle), exact);
-    // Powers of two alone have no even significand; IEEE 754 then takes the larger one.
+    // Powers of two without a mantissa have no even significand; IEEE 754 then selects the larger value.
     const bool goes_up = code % 2 == 1 || book<D>.mantissa_bits == 0;
     const T below = std::nextafter(middle, T{0});
     const T above = std::nextafter(middle, std::numeric_limits<T>::infinity());
@@ -147,7 +147,7 @@ TYPED_TEST(Small, double_rounds_to_nearest_even) { expect_nearest_even<TypeParam
 
 TYPED_TEST(Small, float_rounds_to_nearest_even) { expect_nearest_even<TypeParam, float>(); }
 
-// What lies beyond: where the half step above the largest value goes, and everything above that.
+// Tests overflow: the midpoint above the largest value, and everything above the midpoint.
 template <class D>
 void expect_overflow(double largest, double half_step, unsigned at_half, unsigned beyond) {
   const bool has_nan_only = std::isnan(by_the_book<D>(beyond));
@@ -211,7 +211,7 @@ TEST(SmallFloat, nan_becomes_quiet_and_keeps_its_sign) {
   EXPECT_EQ(code_of<F8_E5M2>(-nan), 0xFEU);
   EXPECT_EQ(code_of<F8_E4M3>(nan), 0x7FU);
   EXPECT_EQ(code_of<F8_E4M3>(-nan), 0xFFU);
-  // Where there is one NaN, or none, its sign has nowhere to be.
+  // Formats with a single NaN or without NaN cannot store the sign of a NaN.
   for (const double either : {nan, -nan}) {
     EXPECT_EQ(code_of<F8_E4M3FNUZ>(either), 0x80U);
     EXPECT_EQ(code_of<F8_E5M2FNUZ>(either), 0x80U);
@@ -235,7 +235,7 @@ TEST(SmallFloat, fnuz_has_no_minus_zero) {
   EXPECT_EQ(code_of<F8_E4M3FNUZ>(-1e-30), 0U);
 }
 
-// A double just above a tie of D that a float cannot tell from the tie.
+// Rounds a double just above a tie of D. As a float it equals the tie, so rounding twice is detected.
 template <class D>
 void expect_rounded_once(double tie) {
   const double above = tie + tie * 0x1p-40;
@@ -252,12 +252,12 @@ TEST(SmallFloat, a_double_is_rounded_once) {
   expect_rounded_once<F8_E4M3FNUZ>(1 + 0x1p-4);
   expect_rounded_once<F6_E3M2>(1 + 0x1p-3);
   expect_rounded_once<F4>(1.25);
-  // Among the subnormals too.
+  // A tie between subnormals.
   expect_rounded_once<F16>(0x1p-25 + 0x1p-23);
 }
 
 TEST(SmallFloat, an_integer_is_rounded_once) {
-  // One above a tie of BF16, and more digits than a double has.
+  // One above a tie of BF16: the number has more digits than a double, which would round it to the tie.
   constexpr std::int64_t tie = (std::int64_t{1} << 62) + (std::int64_t{1} << 54);
   EXPECT_EQ(code_of<BF16>(tie + 1), code_of<BF16>(0x1.02p62));
   EXPECT_EQ(code_of<BF16>(static_cast<double>(tie + 1)), code_of<BF16>(0x1p62)) << "no double rounding here";
@@ -271,7 +271,7 @@ TEST(SmallFloat, an_integer_is_rounded_once) {
 }
 
 TEST(SmallFloat, an_integer_is_rounded_to_one_bit) {
-  // A scale keeps one bit of 64, which is the widest shift there is.
+  // F8_E8M0 keeps one bit of 64, which needs the widest shift.
   constexpr std::uint64_t tie = std::uint64_t{3} << 62;
   EXPECT_EQ(code_of<F8_E8M0>(std::uint64_t{1} << 63), 127U + 63);
   EXPECT_EQ(code_of<F8_E8M0>(tie - 1), 127U + 63);
@@ -301,7 +301,7 @@ void expect_as_through_double() {
   for (unsigned code = 0; code < codes<D>; ++code) {
     const auto value = element<D>(code);
     const auto wide = static_cast<double>(value);
-    // Its own type is a plain copy, which leaves a signalling NaN as it is.
+    // A conversion to the same type is a copy, which does not change a signalling NaN.
     const bool all_same = ((std::same_as<D, Others> ||
                             static_cast<typename Others::Element>(value).bits() == code_of<Others>(wide)) &&
                            ...);
@@ -310,7 +310,7 @@ void expect_as_through_double() {
 }
 
 TYPED_TEST(Small, another_small_float_is_rounded_once) {
-  // A double holds all of them exactly, so it is a step that cannot round.
+  // A double represents the values of all small floats exactly, so the conversion to double does not round.
   expect_as_through_double<TypeParam, F4, F6_E2M3, F6_E3M2, F8_E4M3, F8_E5M2, F8_E8M0, F8_E4M3FNUZ,
                            F8_E5M2FNUZ, F16, BF16>();
 }

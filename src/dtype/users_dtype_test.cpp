@@ -1,4 +1,4 @@
-// Everything a user does to bring a dtype of their own, from outside the library's namespace.
+// All steps by which a user defines a dtype, outside of the library's namespace.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -33,7 +33,7 @@ struct I6 {
   static constexpr ht::NumberFacts number = ht::integer_facts(6, true);
 };
 
-// Elements that are no numbers at all.
+// Elements that are not numbers.
 struct Color {
   struct Family {};
   using Element = std::uint32_t;
@@ -84,7 +84,7 @@ TEST(UsersDType, has_a_common_dtype_with_library_dtypes) {
   EXPECT_TRUE((std::same_as<ht::Common<F8_E3M4>, F8_E3M4>));
   EXPECT_TRUE((std::same_as<ht::Common<F8_E3M4, ht::F8_E4M3>, ht::F16>));
   EXPECT_TRUE((std::same_as<ht::Common<ht::F32, F8_E3M4>, ht::F32>));
-  // It is in no list, and is found because it was given and holds the other.
+  // F8_E3M4 is not in the library's list. Common returns it as the argument that holds the other one.
   EXPECT_TRUE((std::same_as<ht::Common<F8_E3M4, ht::U4>, F8_E3M4>));
   EXPECT_TRUE((std::same_as<ht::Common<ht::U4, F8_E3M4>, F8_E3M4>));
   EXPECT_TRUE((std::same_as<ht::Common<ht::U4, I6, ht::I4>, I6>));

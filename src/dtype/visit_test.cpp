@@ -34,7 +34,7 @@ struct Pinned {
   int bits;
 };
 
-// These numbers stand in files and these names in safetensors headers: a change here breaks both.
+// Files contain these numbers and safetensors headers contain these names, so a change breaks existing files.
 constexpr std::array<Pinned, 24> pinned{{
     {1, "BOOL", 8},     {2, "I4", 4},       {3, "U4", 4},           {4, "I8", 8},
     {5, "U8", 8},       {6, "I16", 16},     {7, "U16", 16},         {8, "I32", 32},
@@ -102,7 +102,7 @@ TEST(Visit, dtype_tag_is_known) {
     EXPECT_FALSE(answer.error().hint().empty()) << tag;
     hints.emplace(answer.error().hint());
   }
-  // Never a dtype, from a newer library, or a user's own: three things to do.
+  // Tag 0, tags of newer versions and tags of user dtypes have different hints.
   EXPECT_EQ(hints.size(), 3U);
 }
 
@@ -153,7 +153,7 @@ TEST(Visit, accepts_move_only_return_values) {
 }
 
 TEST(Visit, uses_the_callers_own_object) {
-  // A copy of it would count for itself.
+  // With a copy, the count would start again from 0.
   auto counter = [calls = 0](auto) mutable { return ++calls; };
   EXPECT_EQ(visit_dtype(F32::tag, counter), 1);
   EXPECT_EQ(visit_dtype(I64::tag, counter), 2);
@@ -190,7 +190,7 @@ TEST(FindDType, searches_user_dtypes_after_library_dtypes) {
   EXPECT_EQ(find_dtype(Temperature::tag, users), dtype_info<Temperature>());
   EXPECT_EQ(find_dtype("TEMPERATURE", users), dtype_info<Temperature>());
   EXPECT_EQ(find_dtype("TEMPERATURE"), std::nullopt);
-  // A user's dtype cannot take a name away from the library.
+  // A user dtype cannot replace the library dtype of the same name.
   EXPECT_EQ(find_dtype("F32", users), dtype_info<F32>());
 }
 

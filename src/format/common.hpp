@@ -73,7 +73,7 @@ template <class... Args>
 /// not move.
 [[nodiscard]] Result<std::uint64_t> data_begin_for(std::uint64_t needed, std::uint64_t old_bytes,
                                                    const Format::HeaderEdit& edit);
-/// The offset after such a move; always larger than `old_bytes`.
+/// The data offset if the data moves; always larger than `old_bytes`.
 [[nodiscard]] std::uint64_t later_begin(std::uint64_t needed, std::uint64_t old_bytes);
 
 /// The bytes as characters.

@@ -41,7 +41,7 @@ TEST(Carried, format_carries_the_order) {
   Entry entry = plain();
   entry.order = ElementOrder::column_major;
   expect_lost(entry, "format_carries_the_order");
-  entry.dims = std::span(dims).first(1);  // a row is the same either way
+  entry.dims = std::span(dims).first(1);  // one dimension has the same bytes in both orders
   EXPECT_TRUE(check_plain(entry, "safetensors"));
 }
 

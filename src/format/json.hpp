@@ -62,7 +62,7 @@ class Document {
     return std::nullopt;
   }
 
-  // The same for nested objects and arrays, which call `on_element(value)`.
+  // The same for nested objects, and for arrays, which call `on_element(value)` for each element.
   template <class E, class OnField, class OnProblem>
   std::optional<E> each_field(Value& value, OnField&& on_field, OnProblem&& on_problem) {
     simdjson::ondemand::object object;

@@ -7,7 +7,7 @@
 namespace ht::json::json_test {
 namespace {
 
-// Reads all of a document: the keys and, of numbers and texts, the values; or the problem.
+// Reads a whole document. Returns the keys, each followed by a semicolon, or the problem.
 std::string read(std::string_view text) {
   Document document(bytes_of(text));
   std::string seen;
@@ -118,7 +118,7 @@ TEST(Json, problems_have_an_offset) {
 }
 
 TEST(Json, uses_text_in_place_if_padding_follows) {
-  // What follows are digits and quotes, which a parser that runs on would take for its own.
+  // Digits follow the text. A parser that reads past the end of the text would take them for its own.
   for (const std::string text : {R"({"a":1)", R"({"a":12)", R"({"a":"b)", R"({"a)"}) {
     const std::string all = text + std::string(200, '1');
     Document document(bytes_of(all).first(text.size()), bytes_of(all).subspan(text.size()));

@@ -1,5 +1,5 @@
-// The memory that parsing takes stays below 8 times the input and 1 MiB, whatever the input is made of: a
-// file of a few MiB must not fill a machine.
+// Parsing uses at most 8 times the size of the input plus 1 MiB of memory, for any input: a file of a few MiB
+// must not fill the memory of a machine.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t file_bytes = std::size_t{2} << 20;
 
-/// `make(i)` for i = 0, 1, 2, … until there is a file's worth of them.
+/// Joins `make(i)` for i = 0, 1, 2, … until the text has at least `file_bytes`.
 template <class Make>
 std::string repeated(Make make) {
   std::string text;
@@ -28,7 +28,7 @@ std::string copies_of(std::string_view piece) {
   return repeated([&](std::size_t) { return piece; });
 }
 
-/// As few letters as number it.
+/// Returns a distinct name for each number, with as few letters as possible.
 std::string short_name(std::size_t number) {
   constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
   std::string name;
@@ -53,7 +53,7 @@ void expect_bounded(std::size_t input, const std::function<void()>& parse) {
       << static_cast<double>(bytes) / static_cast<double>(input) << " times the input";
 }
 
-/// Whether it was accepted does not matter, but that it is as the test thinks does.
+/// Also checks that the parser refuses the file by this rule, or accepts it if `rule` is empty.
 void expect_bounded(std::string_view format_name, const std::string& file, std::string_view rule) {
   const auto* const format = find_format(format_name);
   ASSERT_NE(format, nullptr);
@@ -186,7 +186,7 @@ TEST(GgufMemory, is_bounded_for_many_tensors) {
   expect_bounded("gguf", gguf(count, 0, rows + std::string(32, '\0')), "");
 }
 
-/// One header with these entries, then their metadata; there is no storage.
+/// Returns an archive with one header, these entries and their metadata, without storage.
 std::string irpa(std::uint64_t count, const std::string& entries, const std::string& metadata) {
   constexpr std::uint64_t header_bytes = 88;
   const auto size_of = [](const std::string& part) { return static_cast<std::uint64_t>(part.size()); };
@@ -204,9 +204,10 @@ TEST(IrpaMemory, is_bounded_for_many_entries_in_many_files) {
     const auto name = short_name(i);
     const auto offset = static_cast<std::uint64_t>(metadata.size());
     const auto bytes = static_cast<std::uint64_t>(name.size());
-    // Its name is the path of its file, too.
+    // The name of the entry is also the path of its external file.
     metadata += name;
-    // Size, kind, flags, name, no metadata, alignment; path, offset and length there; filled up to 16.
+    // Size, kind, flags, name, empty metadata and alignment. Then path, offset and length of the external
+    // data, and padding to a multiple of 16.
     const std::string head = le(std::uint64_t{92}) + le(std::uint32_t{3}) + le(std::uint64_t{0}) +
                              le(offset) + le(bytes) + le(std::uint64_t{0}) + le(std::uint64_t{0}) +
                              le(std::uint64_t{0});

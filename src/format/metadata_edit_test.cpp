@@ -24,7 +24,7 @@ std::vector<std::string> keys_of(const Metadata& metadata) {
 
 Result<Metadata> after(const std::vector<MetadataEdit>& edits) { return edited(some(), edits); }
 
-// The bytes of a key that is set to this text.
+// Sets a key to this text and returns the bytes of its value.
 Result<std::vector<std::byte>> value_of_text(const std::string& text, const MetadataEdit::Type& type) {
   const auto metadata = edited({}, std::vector<MetadataEdit>{{.key = "k", .value = text, .type = type}});
   if (!metadata) return fail(metadata.error());

@@ -14,8 +14,8 @@ namespace {
 using Text = std::string_view;
 
 constexpr std::size_t max_alternatives = 1024;
-// Limit for patterns with braces. No alternative is longer than its pattern, so this bounds the memory of
-// all.
+// Limit for patterns with braces. No alternative is longer than its pattern, so the limit bounds the memory
+// of all alternatives.
 constexpr std::size_t max_pattern_bytes = 4096;
 
 // Removes the character at the front and returns it.
@@ -138,7 +138,7 @@ class Expansion {
   }
 
  private:
-  // One pair of braces; the outermost is the pattern itself.
+  // The alternatives of one pair of braces. The first group is the pattern itself.
   struct Group {
     std::vector<std::string> finished;
     std::vector<std::string> current{std::string()};
@@ -158,7 +158,7 @@ class Expansion {
     return {};
   }
 
-  // Each text so far is continued by each alternative.
+  // Continues each text so far by each alternative of the group that ends here.
   Result<void> close() {
     HT_TRY(end_alternative());
     const auto alternatives = std::move(groups_.back().finished);

@@ -174,7 +174,8 @@ TEST(Glob, characters_are_utf8_code_points) {
   EXPECT_TRUE(glob_matches("[a-\U0001F600]", "é"));
   EXPECT_TRUE(glob_matches("[!é]", "è"));
   EXPECT_TRUE(glob_matches("*\\é", "éé"));
-  // What is no character is told apart by its bytes, and is no part of one.
+  // Each byte that is not part of a valid character counts as a character. A byte inside a character does not
+  // match.
   EXPECT_TRUE(glob_matches("??", "\xFF\xC3"));
   EXPECT_TRUE(glob_matches("\xFF", "\xFF"));
   EXPECT_FALSE(glob_matches("*\xA9", "é"));
@@ -189,7 +190,7 @@ TEST(Glob, many_stars_take_at_most_the_product_of_lengths) {
   EXPECT_FALSE(glob_matches("*" + std::string(1000, '[') + "]x", std::string(2000, '[')));
 }
 
-// A part of a pattern and a text that it matches, most of the time.
+// A part of a pattern, and a text that the part usually matches.
 struct Piece {
   std::string_view pattern;
   std::string_view text;
@@ -217,7 +218,7 @@ RC_GTEST_PROP(Glob, matches_like_fnmatch, ()) {
       text += *rc::gen::inRange(0, 8) != 0 ? piece.text : (*rc::gen::elementOf(pieces)).text;
     }
     const NameFilter filter(pattern);
-    if (!filter.check()) continue;  // fnmatch takes an open bracket for a character
+    if (!filter.check()) continue;  // fnmatch treats a bracket that is not closed as a literal
     RC_ASSERT(filter.matches(text) == (fnmatch(pattern.c_str(), text.c_str(), 0) == 0));
   }
 }

@@ -13,7 +13,7 @@ detail::NameStore store_of(int count) {
 }
 
 TEST(NameStore, keeps_the_order_and_finds_each_name) {
-  // Sizes around the group that is hashed at a time.
+  // Sizes around multiples of 16, the number of names that are hashed together.
   for (const int count : {0, 1, 2, 15, 16, 17, 33, 1000}) {
     auto store = store_of(count);
     EXPECT_EQ(store.index(), std::nullopt);

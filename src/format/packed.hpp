@@ -29,13 +29,13 @@ class Packer {
   explicit Packer(std::size_t text_bytes)
       : room_(text_bytes + text_bytes / 64 + 64), memory_(new std::byte[room_]) {}
 
-  /// Varint: seven bits per byte, the lowest first.
+  /// Writes a varint: seven bits per byte, the lowest first.
   void number(std::uint64_t value) {
     make_room(10);
     for (; value >= more; value /= more) memory_[size_++] = static_cast<std::byte>(value % more | more);
     memory_[size_++] = static_cast<std::byte>(value);
   }
-  /// Without the length, which the reader must know from an earlier number.
+  /// Writes the text without its length, which the reader must know from an earlier number.
   void text(std::string_view text) {
     make_room(text.size());
     std::ranges::copy(bytes_of(text), memory_.get() + size_);

@@ -1,4 +1,4 @@
-// From every format to every other: what is written can be read back as it was, or is refused.
+// Encodes many catalogs in every format: each result parses to the same catalog, or the encoder refuses it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -59,7 +59,7 @@ std::vector<Catalog> many_catalogs() {
   return catalogs;
 }
 
-// All that a format may not change.
+// Compares the fields that a format must not change.
 bool same(const Entry& a, const Entry& b) {
   return a.name == b.name && a.dtype == b.dtype && a.encoding == b.encoding &&
          std::ranges::equal(a.dims, b.dims) && a.order == b.order && a.byte_order == b.byte_order &&
@@ -78,7 +78,7 @@ TEST(Pairs, every_catalog_round_trips_or_is_refused) {
         continue;
       }
       ASSERT_EQ(encoded->offsets.size(), catalog.size());
-      // The beginning of the file, as it would be with data that is zero.
+      // The start of the file, with zeros as data.
       auto file = encoded->header;
       file.resize(std::max<std::size_t>(file.size(), std::min<std::uint64_t>(encoded->file_bytes, 4096)));
       const auto parsed = parse(file, encoded->file_bytes, {.stem = first});

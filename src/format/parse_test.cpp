@@ -20,7 +20,7 @@ TEST(Parse, format_is_known) {
     const auto parsed = parse(bytes_of(text), text.size());
     ASSERT_FALSE(parsed) << text;
     if (text == "H") {
-      EXPECT_EQ(parsed.error().code(), ErrorCode::truncated);  // the beginning of a magic and no more
+      EXPECT_EQ(parsed.error().code(), ErrorCode::truncated);  // the file ends within a magic
       continue;
     }
     EXPECT_EQ(parsed.error().code(), ErrorCode::bad_magic) << text;

@@ -170,7 +170,7 @@ bool is_zeros(const Beginning& file) {
 
 bool is_xml(const Beginning& file) { return first_words(file).starts_with("<?xml"); }
 
-/// A kind of file: it has the magic, and `matches` returns true if set.
+/// A kind of file. A file is of this kind if it has the magic and `matches` is null or returns true.
 struct Kind {
   ErrorCode code;  // always the same; tools/check_rules.py finds rules by it
   std::string_view rule;
@@ -243,7 +243,7 @@ constexpr std::array kinds{
          is_xml),
 };
 
-// Text of other kinds.
+// Kinds of text files, which `other_file_kind` does not report.
 constexpr std::array texts{
     Kind(ErrorCode::bad_magic, "file_is_not_json", "is JSON without tensors",
          "open the weights beside it, or their .index.json", "", is_json),

@@ -1,4 +1,4 @@
-// Whatever a file begins with: it is of a format, or an error says in words what it is and what to do.
+// For any first bytes: the file is of a known format, or the error has a message and a hint.
 #include "format/sniff.hpp"
 
 #include <algorithm>

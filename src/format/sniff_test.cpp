@@ -20,7 +20,7 @@ Error sniffed(const std::string& file, std::uint64_t more = 0) {
   return no_weights(seen, file.size() + more);
 }
 
-// The file is of that kind whether it is short or goes on behind what is seen of it.
+// Expects this kind for the file itself and for a longer file with the same first bytes.
 void expect_kind(const std::string& file, std::string_view rule, std::string_view hint) {
   for (const std::uint64_t more : {0U, 1U << 30}) {
     const auto error = sniffed(file, more);
@@ -36,7 +36,7 @@ void expect_other(const std::string& file, std::string_view rule = "format_is_kn
   EXPECT_EQ(sniffed(file).rule(), rule) << file.substr(0, 40);
 }
 
-// Binary data that is nothing, to put behind a magic.
+// Binary data of an unknown kind, to append to a magic.
 const std::string garbage = "\x01\xFF\x00\xFE\x02\x90\x00\x00garbage"s;
 
 TEST(Sniff, format_is_known_to_the_sniffer) {
@@ -48,7 +48,7 @@ TEST(Sniff, file_is_not_an_lfs_pointer) {
   const std::string pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:8ed0\nsize 35877760\n";
   expect_kind(pointer, "file_is_not_an_lfs_pointer", "git lfs pull");
   EXPECT_NE(sniffed(pointer).message().find("35877760"), std::string_view::npos);
-  // Without a size, and with one that is none.
+  // The size is missing or malformed.
   for (const char* end : {"", "size ", "size 99999999999999999999\n", "size x\n"}) {
     const std::string without = "version https://git-lfs.github.com/spec/v1\n"s + end;
     expect_kind(without, "file_is_not_an_lfs_pointer", "git lfs pull");
@@ -92,7 +92,7 @@ TEST(Sniff, file_is_not_json) {
   expect_other("{\"a\"\x01\x02");
 }
 
-// A zip that begins with a file of this name.
+// Returns the start of a zip whose first file has this name.
 std::string zip_of(const std::string& name) {
   std::string zip = "PK\x03\x04"s + std::string(22, '\0');
   zip.push_back(static_cast<char>(name.size()));
@@ -118,7 +118,7 @@ TEST(Sniff, file_is_not_a_keras_zip) {
 
 TEST(Sniff, file_is_not_a_zip) {
   expect_kind(zip_of("README"), "file_is_not_a_zip", "unpack");
-  // Cut within the header and within the name.
+  // The zip ends within its header or within the file name.
   expect_kind("PK\x03\x04", "file_is_not_a_zip", "unpack");
   expect_kind(zip_of("archive/data.pkl").substr(0, 36), "file_is_not_a_zip", "unpack");
 }
@@ -169,8 +169,8 @@ TEST(Sniff, file_is_not_onnx) {
                                    "\x08\x07\x42\x04\x0A\x00\x10\x0D"s + graph}) {
     expect_kind(model, "file_is_not_onnx", "initializers");
   }
-  // Each is a byte away from one: no version, no graph, one that does not fit, one that begins as none does,
-  // a producer that is no text, a field that there is not.
+  // Each file violates one condition: the version, a graph that exists, fits in the file and begins with a
+  // known field, a producer that is text, known fields, complete numbers.
   for (const std::string& other :
        {"\x08\x00"s + graph, "\x08\x7F"s + graph, "\x08\x08\x12\x07pytorch"s, "\x08\x08\x3A\x06\x0A\x03xyz"s,
         "\x08\x08\x3A\x00\x0A\x03xyz"s, "\x08\x08\x3A\x05\x0B\x03xyz"s, "\x08\x08\x12\x01\x01"s + graph,
@@ -235,7 +235,7 @@ TEST(Sniff, character_may_continue_beyond_the_prefix) {
       EXPECT_EQ(sniffed(text + "more").rule(), "file_is_not_text") << seen;
     }
   }
-  // Cut there for good, or followed by what does not go on with it, it is no character.
+  // A character that the file truncates, or a last byte that cannot begin a character, is not text.
   expect_other("x\xE2\x82");
   expect_other(std::string(sniffed_bytes - 1, 'x') + "\xFFmore", "format_is_known");
   expect_other(std::string(sniffed_bytes - 1, 'x') + "\x80more", "format_is_known");

@@ -1,4 +1,4 @@
-// The table kernel, which is the reference for all kernels, and the choice of the kernel, made once.
+// The table kernel, which is the reference for all kernels, and the selection of the kernel, made once.
 #include <htensor/hash/digest.hpp>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ constexpr auto tables = [] {
   return all;
 }();
 
-// Later ones are faster.
+// Kernels that this processor supports, in order of increasing speed.
 struct KernelsHere {
   std::array<Kernel, 4> kernels{{{"table", by_table, []() noexcept { return true; }}}};
   std::size_t count = 1;

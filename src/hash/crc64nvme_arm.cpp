@@ -1,4 +1,4 @@
-// As crc64nvme_x86.cpp, with the polynomial multiplication of AArch64.
+// The algorithm of crc64nvme_x86.cpp, with the polynomial multiplication of AArch64.
 #include "hash/crc64nvme_kernels.hpp"
 
 #if defined(__aarch64__) && defined(__linux__)

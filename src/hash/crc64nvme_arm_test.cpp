@@ -1,5 +1,5 @@
-// Holds every kernel that runs here against the table: a program of its own, so that it can be compiled for
-// another processor with nothing but a compiler, and run where that is emulated (crc64nvme_arm_test.py).
+// Compares every kernel that runs on this processor with the table kernel. A separate program without
+// dependencies, so that a cross compiler can build it and an emulator can run it (crc64nvme_arm_test.py).
 #include <cstdio>
 #include <htensor/hash/digest.hpp>
 #include <string>

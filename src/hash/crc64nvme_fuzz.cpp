@@ -1,4 +1,4 @@
-// All kernels on one input, in pieces that the input says, give the oracle's sum.
+// All kernels compute the checksum of the table kernel when the input is split into pieces of any size.
 #include <array>
 #include <cstdlib>
 #include <htensor/hash/digest.hpp>
@@ -8,7 +8,7 @@
 using namespace ht;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  // The first bytes are the sizes of the pieces, over and over.
+  // The first bytes select the sizes of the pieces, in rotation.
   constexpr std::size_t sizes = 8;
   if (size < sizes) return 0;
   const Bytes head(reinterpret_cast<const std::byte*>(data), sizes);

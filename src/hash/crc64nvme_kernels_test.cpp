@@ -19,7 +19,7 @@ std::vector<std::byte> noise(std::size_t count, unsigned seed = 1) {
   return bytes;
 }
 
-// Each kernel that this processor runs; the table is the first.
+// Runs the tests for every kernel that this processor supports. The table kernel is the first.
 class Crc64Kernels : public ::testing::TestWithParam<crc64::Kernel> {
  protected:
   static std::uint64_t sum(Bytes bytes, std::uint64_t before = 0) {
@@ -43,7 +43,7 @@ TEST_P(Crc64Kernels, computes_empty_input_and_each_single_byte) {
 }
 
 TEST_P(Crc64Kernels, matches_the_table_for_all_lengths_and_alignments) {
-  // The table takes its bytes eight by eight at most, and is slow.
+  // The table kernel is slow, and short lengths cover it: it processes at most eight bytes per step.
   const std::size_t longest = GetParam().function == crc64::by_table ? 512 : 4096;
   const auto contents = noise(longest + 64);
   for (std::size_t misaligned = 0; misaligned < 64; ++misaligned) {
@@ -57,7 +57,7 @@ TEST_P(Crc64Kernels, matches_the_table_for_all_lengths_and_alignments) {
 }
 
 TEST_P(Crc64Kernels, reads_nothing_beyond_the_end) {
-  // In memory that ends there, so that the sanitizer sees it.
+  // The buffer has the exact size, so that AddressSanitizer detects a read past its end.
   for (std::size_t length = 0; length <= 600; ++length) {
     const auto exact = noise(length);
     ASSERT_EQ(sum(exact), right(exact)) << length;
@@ -96,7 +96,7 @@ TEST(Crc64, finds_every_flipped_bit_of_64_kib) {
   auto contents = noise(65536);
   const Bytes all = contents;
   const std::uint64_t sum = crc64nvme(all);
-  // Only the block that a bit is in is summed up anew; what stands before and behind it does not change.
+  // Only the block that contains the bit is hashed again. The CRCs of all other bytes are constant.
   constexpr std::size_t block = 1024;
   for (std::size_t begin = 0; begin < contents.size(); begin += block) {
     const std::size_t behind_bytes = contents.size() - begin - block;
@@ -142,13 +142,13 @@ TEST(Crc64, is_combined_from_the_sums_of_two_pieces) {
 }
 
 TEST(Crc64, is_combined_for_sizes_beyond_memory) {
-  // Zeros in powers of two, by joining each with itself, against one jump.
+  // Builds the CRC of 2^62 zeros by doubling and appends the zeros in one step.
   const std::array<std::byte, 1> zero{};
   std::uint64_t zeros = crc64nvme(zero);
   for (int k = 0; k < 62; ++k) zeros = crc64nvme_combine(zeros, zeros, std::uint64_t{1} << k);
   const auto head = crc64nvme(bytes_of("head"));
   const auto whole = crc64nvme_combine(head, zeros, std::uint64_t{1} << 62);
-  // The same in two steps.
+  // Appends the same number of zeros in two steps.
   auto half = crc64nvme(zero);
   for (int k = 0; k < 61; ++k) half = crc64nvme_combine(half, half, std::uint64_t{1} << k);
   const std::uint64_t bytes = std::uint64_t{1} << 61;

@@ -8,7 +8,7 @@
 namespace ht::crc64_test {
 namespace {
 
-// The definition, a bit at a time and with no table: slow, plain, and written apart from the library.
+// The definition, bit by bit and without a table: slow, simple and independent of the library.
 std::uint64_t sum_bit_by_bit(Bytes bytes) {
   std::uint64_t sum = 0xFFFF'FFFF'FFFF'FFFF;
   for (const std::byte byte : bytes) {
@@ -22,7 +22,7 @@ std::uint64_t sum_bit_by_bit(Bytes bytes) {
   return ~sum;
 }
 
-// Bytes without a pattern that a wrong table could hide behind; the same in every run.
+// Returns pseudo-random bytes, the same in every run. A regular pattern might hide an error in the tables.
 std::vector<std::byte> noise(std::size_t count) {
   std::vector<std::byte> bytes(count);
   std::uint64_t state = 0x9E37'79B9'7F4A'7C15;
@@ -51,7 +51,7 @@ TEST(Crc64, matches_the_bitwise_sum_for_every_length_and_alignment) {
     const Bytes expected = Bytes(contents).first(length);
     const std::uint64_t sum = sum_bit_by_bit(expected);
     for (std::size_t misaligned = 0; misaligned < 16; ++misaligned) {
-      // Nothing stands after the last byte, so that the sanitizer sees a read beyond it.
+      // The buffer ends at the last byte, so that AddressSanitizer detects a read past it.
       std::vector<std::byte> buffer(misaligned);
       buffer.insert(buffer.end(), expected.begin(), expected.end());
       ASSERT_EQ(crc64nvme(Bytes(buffer).subspan(misaligned)), sum) << length << " at " << misaligned;
@@ -104,7 +104,7 @@ TEST(Crc64, finds_bursts_of_up_to_64_bits) {
   const std::uint64_t sum = crc64nvme(contents);
   for (unsigned length = 2; length <= 64; ++length) {
     const std::uint64_t inside = load_le<std::uint64_t>(Bytes(patterns).subspan(8 * (length - 1)));
-    // A burst of a length differs in its first and last bit and anyhow between.
+    // A burst of `length` bits flips its first bit, its last bit and any bits between them.
     const std::uint64_t burst =
         (inside & (~std::uint64_t{0} >> (64 - length))) | 1 | (std::uint64_t{1} << (length - 1));
     for (std::size_t start = 0; start + length <= 8 * contents.size(); ++start) {
@@ -119,7 +119,7 @@ TEST(Crc64, finds_bursts_of_up_to_64_bits) {
 }
 
 TEST(Crc64, differs_for_zeros_of_different_lengths) {
-  // The initial value of all ones is what makes leading zeros count.
+  // Leading zeros change the CRC because its initial value is all ones.
   const std::vector<std::byte> zeros(64);
   for (std::size_t length = 1; length <= zeros.size(); ++length) {
     ASSERT_NE(crc64nvme(Bytes(zeros).first(length)), crc64nvme(Bytes(zeros).first(length - 1))) << length;

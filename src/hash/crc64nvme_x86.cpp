@@ -12,7 +12,7 @@
 namespace ht::inline v1::crc64 {
 namespace {
 
-// Hardware prefetchers stop at the end of a page, and do not read far ahead.
+// Prefetches one page ahead: hardware prefetchers stop at the end of a page and do not read far ahead.
 constexpr std::size_t prefetch_bytes = 4096;
 constexpr std::size_t line_bytes = 64;
 

@@ -21,14 +21,14 @@ TEST(Digest, of_known_texts_matches_published_values) {
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(hex(HashAlgorithm::sha256, ""),
             "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-  // Of nothing, with the seed 0.
+  // The published digest of an empty input with seed 0.
   EXPECT_EQ(hex(HashAlgorithm::xxh3_128, ""), "99aa06d3014798d86001c324468d497f");
 }
 
 TEST(Digest, in_base64_matches_object_stores) {
   EXPECT_EQ(to_base64(Digest(0xAE8B'1486'0A79'9888U)), "rosUhgp5mIg=");
   EXPECT_EQ(to_base64(Digest(0)), "AAAAAAAAAAA=");
-  // Of 16 and 32 bytes, two and one of which are left over.
+  // Digests of 16 and 32 bytes, which need two and one characters of padding.
   EXPECT_EQ(to_base64(digest(HashAlgorithm::xxh3_128, {}).value()), "maoG0wFHmNhgAcMkRo1Jfw==");
   EXPECT_EQ(to_base64(digest(HashAlgorithm::sha256, {}).value()),
             "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");

@@ -30,7 +30,7 @@ class Sha256 {
  public:
   /// `unsupported_platform` if OpenSSL is not installed.
   [[nodiscard]] static Result<Sha256> make();
-  /// Fails with the same error if the library of that name lacks a required function.
+  /// `unsupported_platform` if the library of that name is missing or lacks a required function.
   [[nodiscard]] static Result<void> check_library(const char* name);
 
   void update(Bytes bytes) noexcept;

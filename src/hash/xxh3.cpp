@@ -3,8 +3,8 @@
 
 #include "hash/hashers.hpp"
 
-// Inlines xxHash into this file: hashing short names is faster than a call, and programs need not link
-// xxHash.
+// Inlines xxHash into this file: a call would take longer than the hash of a short name, and programs do not
+// have to link xxHash.
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -26,7 +26,7 @@ Result<Xxh3> Xxh3::make() {
   return hash;
 }
 
-// Fails only for null pointers, which empty pieces may have.
+// XXH3_128bits_update fails only for null pointers, which empty pieces may have.
 void Xxh3::update(Bytes bytes) noexcept {
   if (!bytes.empty()) {
     static_cast<void>(XXH3_128bits_update(state_of(state_.get()), bytes.data(), bytes.size()));
@@ -42,7 +42,7 @@ std::array<std::byte, 16> Xxh3::finish() noexcept {
 
 detail::KeyedHash::KeyedHash(Bytes content) noexcept {
   const XXH128_hash_t digest = XXH3_128bits(content.data(), content.size());
-  // Fails only for small buffers; this one is large enough.
+  // XXH3_generateSecret fails only for small buffers; this one is large enough.
   static_assert(sizeof(secret_) >= XXH3_SECRET_SIZE_MIN);
   static_cast<void>(XXH3_generateSecret(secret_.data(), secret_.size(), &digest, sizeof(digest)));
 }

@@ -55,7 +55,7 @@ Result<std::vector<std::byte>> header_digests(const Seal& seal, const SealRegion
   return digests;
 }
 
-// Returns the same digests as stored in the seal.
+// Returns the digests that the seal has for the chunks before the first tensor.
 Bytes sealed_header_digests(const Seal& seal, const SealRegions& regions, std::uint32_t file) {
   const auto& region = regions[regions.of_file(file).first];
   const std::size_t size = digest_bytes(seal.algorithm);

@@ -1,8 +1,8 @@
 // The seal of a file whose header was rewritten, made from the old seal without reading the data.
 //
-// Chunks are cut at tensors, so the digests of tensors and of their chunks stay valid when the data moves.
-// Digests are copied, never computed from unverified data: damage detected by the old seal is also detected
-// by the new one.
+// Chunks are counted from the beginning of each tensor, so the digests of tensors and of their chunks stay
+// valid when the data moves. Digests are copied, never computed from unverified data: damage detected by the
+// old seal is also detected by the new one.
 #pragma once
 
 #include <htensor/base/work.hpp>
@@ -12,7 +12,7 @@
 
 namespace ht::inline v1 {
 
-/// One file of a seal with another header; the rest of the file follows it unchanged.
+/// A sealed file whose header is replaced. The bytes after the header stay the same but may move.
 struct ReplacedHeader {
   /// The number of the file in the seal.
   std::uint32_t file = 0;
@@ -26,9 +26,9 @@ struct ReplacedHeader {
 };
 
 /// Returns the seal after the edit. The caller has compared the old header with `seal`. The CRC-64/NVME of
-/// the whole file is combined from its chunks. Other algorithms read the data once for that digest; the
-/// caller must then have compared the whole file with `seal`, or damage would be sealed. `bad_seal` if the
-/// seal has a tensor inside the old header, `cancelled`, `read_failed`.
+/// the whole file is combined from its chunks. With another algorithm the file is read once for its digest;
+/// the caller must then have compared the whole file with `seal`, or the new seal would hide damage.
+/// `bad_seal` if the seal has a tensor inside the old header, `cancelled`, `read_failed`.
 [[nodiscard]] Result<Seal> carried_seal(Seal seal, const ReplacedHeader& edit, const WorkOptions& work);
 
 /// Whether the seal already has the size and the header of the edited file. This happens if an edit was

@@ -8,7 +8,8 @@
 namespace ht::carried_seal_test {
 namespace {
 
-// A file of 4 bytes of header and 6 of one tensor, whose digest is made up: it is carried, not computed.
+// A file with a header of 4 bytes and a tensor of 6 bytes. The digest of the tensor is made up, so a test
+// fails if it is computed instead of copied.
 class CarriedSeal : public ::testing::Test {
  protected:
   [[nodiscard]] Seal seal(std::uint64_t tensor_offset) const {

@@ -58,8 +58,8 @@ class Comparing {
     return files_[file] != nullptr ? files_[file]->source().size() : 0;
   }
 
-  // Returns the chunks that are within their files; if `quick`, only chunks outside tensors. Some formats
-  // store headers anywhere in the file.
+  // Returns the chunks that are within their files; if `quick`, only chunks outside tensors, because some
+  // formats store headers anywhere in the file.
   [[nodiscard]] std::vector<SealChunk> chunks_to_compare(bool quick) const {
     std::vector<SealChunk> chunks;
     if (!quick) chunks.reserve(static_cast<std::size_t>(regions_.chunks()));
@@ -103,8 +103,8 @@ class Comparing {
       note_missing(file, 0);
       return;
     }
-    // A mismatch in a file with a single chunk may be damage or a replaced file; only a different size
-    // decides.
+    // If the only compared chunk does not match, the file is damaged or replaced: only a different size shows
+    // that it was replaced.
     const bool is_another = tally.bad == tally.compared && tally.compared >= (size != sealed_bytes ? 1 : 2);
     if (is_another) raise(Verification::Verdict::replaced);
     if (size < sealed_bytes) {

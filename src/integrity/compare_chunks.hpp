@@ -19,8 +19,8 @@ enum class MissingFiles : bool { reported, skipped };
                                            const VerifyOptions& options,
                                            MissingFiles missing = MissingFiles::reported);
 
-/// Returns the checksum in the header; nullopt if the format or this file has none. The format is one of the
-/// caller's `more` or of the library. Errors are those of `Format::own_checksum`.
+/// Returns the checksum in the header; nullopt if the format has no checksum or this file has none. `more`
+/// are formats of the caller in addition to those of the library. Errors are those of `Format::own_checksum`.
 [[nodiscard]] Result<std::optional<Format::OwnChecksum>> own_checksum(const io::Source& file,
                                                                       std::span<const Format> more);
 

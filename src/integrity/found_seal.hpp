@@ -16,8 +16,9 @@ namespace ht::inline v1 {
 
 struct SealLocation {
   std::filesystem::path seal;
-  /// The file that the seal is stored beside; nullopt for the seal of a folder with several files. If both
-  /// were renamed, the seal has another name for the file; this file is then the first of the seal.
+  /// The file that the seal is stored beside; nullopt for the seal of a folder with several files. If the
+  /// file and its seal were renamed together, the seal still has the old name; this file is then the first
+  /// file of the seal.
   std::optional<std::filesystem::path> file{};
 };
 
@@ -36,7 +37,7 @@ struct FoundSeal {
   /// The current paths of the seal's files, and the file numbers by name.
   std::vector<std::filesystem::path> paths{};
   std::map<std::string, std::uint32_t> numbers{};
-  /// Whether the seal covers more than the given path: a file that was sealed with others in its folder.
+  /// Whether the path is only one of several files that the seal of its folder covers.
   bool of_more = false;
   /// Maps names to temporary files while the set is being replaced.
   SetView view{};
@@ -48,12 +49,12 @@ struct FoundSeal {
 /// Finds the seal of a path. `not_sealed` if there is none, `bad_seal`.
 [[nodiscard]] Result<FoundSeal> find_seal(const std::filesystem::path& named, std::span<const Format> formats,
                                           io::Port& port);
-/// Finds the seal of an open model. `not_sealed` also for a model from memory or from a descriptor: a file
-/// that happens to have the name of its seal is not the seal.
+/// Finds the seal of an open model. A model from memory or from a descriptor has no seal (`not_sealed`), even
+/// if a file exists where its seal would be.
 [[nodiscard]] Result<FoundSeal> find_seal(const ModelState& model, io::Port& port);
 
-/// Returns the path of the seal of a file, its own or that of its folder; nullopt if no seal names the file.
-/// A damaged seal is ignored; a seal that cannot be opened or read is an Error.
+/// Returns the path of the seal that names a file: its own seal or the seal of its folder; nullopt if there
+/// is none. A damaged seal is ignored; a seal that cannot be opened or read is an Error.
 [[nodiscard]] Result<std::optional<std::filesystem::path>> seal_that_names(const std::filesystem::path& file,
                                                                            std::span<const Format> formats,
                                                                            io::Port& port);

@@ -32,8 +32,8 @@ class RangeHasher {
   }
 
  private:
-  // One pass of large direct reads is fastest for data that is not in the page cache. All processors are
-  // faster if the hash is slower than a disk, or if ranges overlap.
+  // One pass of large direct reads is fastest for data that is not in the page cache. Hashing on all
+  // processors is faster if the algorithm is slower than a disk, or if ranges overlap.
   [[nodiscard]] bool prefers_one_pass() const {
     if (job_.algorithm == HashAlgorithm::sha256 || job_.wait_for) return false;
     const auto overtakes = [](const io::FileRange& first, const io::FileRange& second) {
@@ -88,7 +88,7 @@ class RangeHasher {
   Result<void> hash_in_one_pass() {
     auto hasher = HT_TRY(Hasher::make(job_.algorithm));
     std::size_t number = 0;
-    std::uint64_t done = 0;  // of that range
+    std::uint64_t done = 0;  // hashed bytes of range `number`
     // Adjacent ranges are read as one, so a chunk may end anywhere in a range.
     const auto take = [&](const io::Chunk& /*chunk*/, Bytes bytes) -> Result<void> {
       while (!bytes.empty()) {

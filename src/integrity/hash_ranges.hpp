@@ -14,16 +14,16 @@
 namespace ht::inline v1 {
 
 struct HashJob {
-  /// Null for missing files, which must not have a range.
+  /// An entry is null if its file is missing; no range may be in that file.
   io::MappedFiles files;
   HashAlgorithm algorithm = HashAlgorithm::crc64nvme;
-  /// Set if another thread fetches the pages meanwhile: waits until those of a range are in memory. Called
-  /// from any thread; an error ends all work.
+  /// Waits until the pages of a range are in memory; set if another thread fetches the pages meanwhile.
+  /// Called from any thread; an error ends all work.
   std::function<Result<void>(std::size_t range)> wait_for{};
 };
 
 /// Returns the digest of each range, which has to be within its file. Cached bytes are read from the page
-/// cache; others are read directly if that is faster and the ranges are in order. `changed_underfoot` if a
+/// cache, other bytes with direct I/O if that is faster and the ranges are in order. `changed_underfoot` if a
 /// file changed since it was opened, `cancelled`, `read_failed`.
 [[nodiscard]] Result<std::vector<Digest>> hash_ranges(const HashJob& job,
                                                       std::span<const io::FileRange> ranges,

@@ -42,7 +42,7 @@ class HashRanges : public ::testing::Test {
     mapped_.emplace(io::FileSource::open(folder_ / "data", port_).value());
     files_ = {&*mapped_};
   }
-  // Out of the page cache, so that it is read past it, where the file system lets go of it.
+  // Evicts the file from the page cache, if the file system can, so that it is read with direct I/O.
   void make_cold() {
     const auto file = io::system_port().open(folder_ / "data").value();
     ASSERT_TRUE(io::system_port().sync(file));
@@ -123,7 +123,7 @@ TEST_F(HashRanges, reports_a_changed_file) {
 TEST_F(HashRanges, reports_a_file_truncated_meanwhile) {
   std::atomic<int> looked = 0;
   port_.before_each([&](Call call, int) {
-    // After the first look at it, before its pages are touched.
+    // The first advise call comes after the file is checked and before its pages are touched.
     if (call == Call::advise && looked++ == 0) std::filesystem::resize_file(folder_ / "data", 4096);
   });
   const auto found = hash_all(HashAlgorithm::crc64nvme);

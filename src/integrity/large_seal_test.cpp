@@ -15,7 +15,7 @@ namespace {
 using testing::Call;
 
 TEST(LargeSeal, is_refused_before_any_data_is_read) {
-  // SHA-256 of 32 TiB; ext4 has files of 16 TiB at most.
+  // A SHA-256 seal of 32 TiB exceeds the limit. ext4 limits a file to 16 TiB, so the test uses three files.
   constexpr std::uint64_t bytes = std::uint64_t{11} << 40;
   const testing::TemporaryFolder folder;
   for (int part = 0; part < 3; ++part) {

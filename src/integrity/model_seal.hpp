@@ -34,15 +34,15 @@ struct UnwrittenSeal {
 using KnownDigest = std::function<Result<Digest>(const std::filesystem::path& file, std::uint64_t offset,
                                                  std::uint64_t bytes)>;
 
-/// `header_too_large` if the model's seal would be larger than the limit; reads no data.
+/// Fails with `header_too_large` if the model's seal would be larger than the limit. Reads no data.
 [[nodiscard]] Result<void> check_seal_size(const Model& model, HashAlgorithm algorithm);
 /// Computes the model's seal; reads the files unless `known_digest` returns their digests. Does not compare
-/// an existing seal.
+/// the model with an existing seal.
 [[nodiscard]] Result<UnwrittenSeal> make_seal(const Model& model, const SealOptions& options,
                                               const KnownDigest& known_digest);
 
-/// Fails if files that do not exist yet cannot be sealed under these names, in the seal of the path `opened`:
-/// `bad_name`, or `already_exists` if a seal of other files has that name.
+/// Fails if files that do not exist yet cannot be sealed under these names, in the seal of the model at the
+/// path `opened`: `bad_name`, or `already_exists` if a seal of other files has that path.
 [[nodiscard]] Result<void> check_can_seal(const std::filesystem::path& opened,
                                           const std::vector<std::filesystem::path>& files,
                                           std::span<const Format> formats, io::Port& port);

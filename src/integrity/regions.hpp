@@ -62,7 +62,7 @@ class SealRegions {
 
  private:
   std::vector<SealRegion> regions_;
-  std::vector<std::size_t> first_regions_;  // per file, and the total number
+  std::vector<std::size_t> first_regions_;  // first region of each file, then the number of regions
   std::uint64_t chunks_ = 0;
 };
 

@@ -37,7 +37,7 @@ Result<std::vector<std::string>> names_in_seal(const std::vector<Path>& paths, c
   return names;
 }
 
-// Refuses to replace the seal of another model in the same folder, such as that of a second index.
+// Refuses to replace the seal of another model in the same folder, such as the model of another index.
 Result<void> check_may_replace(const SealLocation& location, const std::vector<Path>& paths, io::Port& port) {
   const auto before = read_seal(location.seal, &port);
   if (!before) return {};
@@ -81,7 +81,7 @@ class Hashing {
     seal_.algorithm = options.algorithm;
   }
 
-  /// `names` are the file names in the seal. Algorithms other than CRC-64/NVME hash chunks only with
+  /// `names` are the file names in the seal. Algorithms other than CRC-64/NVME hash chunks only if
   /// `has_chunks`.
   Result<Seal> run(std::vector<std::string> names, bool has_chunks) {
     const auto nothing = HT_TRY(digest(options_.algorithm, {}));
@@ -299,7 +299,7 @@ Result<void> check_can_seal(const Path& opened, const std::vector<Path>& files,
 // Runs before any data is read.
 Result<void> check_seal_size(const Model& model, HashAlgorithm algorithm) {
   const auto& state = ModelAccess::state(model);
-  if (state.is_merged) return {};  // has no seal
+  if (state.is_merged) return {};  // a merged model has no seal
   HT_TRY(check_has_files(state));
   const auto parts = HT_TRY(sealed_parts(model, *state.port));
   std::vector<std::uint64_t> sizes;

@@ -25,7 +25,7 @@ constexpr std::string_view magic{"HTSEAL\0\0", 8};
 constexpr std::uint16_t version = 1;
 constexpr std::uint64_t header_bytes = 64;
 constexpr std::uint64_t file_record_bytes = 16;    // without its digest
-constexpr std::uint64_t tensor_record_bytes = 24;  // likewise
+constexpr std::uint64_t tensor_record_bytes = 24;  // without its digest
 constexpr std::uint32_t no_file = UINT32_MAX;
 
 tl::unexpected<Error> bad(std::string_view rule, std::string message, SourceLine where = SourceLine::here()) {

@@ -14,7 +14,8 @@ Digest some_digest(HashAlgorithm algorithm, std::string_view of) {
   return digest(algorithm, bytes_of(of)).value();
 }
 
-// Two files: a header, a tensor and a tail; and a tensor alone. And a splat.
+// A seal of two files: one with a header, a tensor and a tail, one with a tensor only. The third tensor is a
+// splat.
 Seal sample(HashAlgorithm algorithm = HashAlgorithm::crc64nvme) {
   Seal seal{.algorithm = algorithm, .files = {}, .tensors = {}, .chunks = {}};
   seal.files.push_back({"model.safetensors", 100, some_digest(algorithm, "a")});
@@ -29,7 +30,7 @@ Seal sample(HashAlgorithm algorithm = HashAlgorithm::crc64nvme) {
   return seal;
 }
 
-// The bytes after a change, with the digest that belongs to them: what a forger would do.
+// Returns the seal with changed bytes and a digest that matches them, as a forger would write it.
 std::vector<std::byte> forged(const std::function<void(MutableBytes)>& change) {
   auto bytes = encode_seal(sample()).value();
   change(bytes);

@@ -1,4 +1,4 @@
-// Any bytes are a seal or no seal, and what is one is written as the same bytes.
+// `parse_seal` accepts or refuses any bytes; an accepted seal is encoded as the same bytes.
 #include <algorithm>
 #include <cstdlib>
 #include <htensor/hash/digest.hpp>
@@ -10,7 +10,7 @@ using namespace ht;
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto* const begin = reinterpret_cast<const std::byte*>(data);
   std::vector<std::byte> bytes(begin, begin + size);
-  // As it is, and with the length and the digest that belong to it, so that what lies behind them is reached.
+  // The second pass sets a valid algorithm, length and digest, so that the checks after them are reached.
   for (const bool forged : {false, true}) {
     if (forged) {
       if (bytes.size() < 72) return 0;

@@ -22,7 +22,7 @@ Catalog catalog_of_splats(int count) {
 TEST(SealSize, is_that_of_the_encoded_seal) {
   for (const auto algorithm : all_hash_algorithms) {
     const auto nothing = digest(algorithm, {});
-    if (!nothing) continue;  // built without it
+    if (!nothing) continue;  // this build lacks the algorithm
     const Seal seal{.algorithm = algorithm,
                     .files = {{"file", 10, *nothing}},
                     .tensors = {{"a", 0, 0, 4, *nothing}, {"splat", std::nullopt, 0, 4, *nothing}},

@@ -21,7 +21,7 @@ namespace {
 
 using Path = std::filesystem::path;
 
-// In the order of Verdict.
+// One row for each Verdict, in the order of the enum.
 struct VerdictFacts {
   std::string_view name;
   ErrorCode code = ErrorCode::checksum_mismatch;
@@ -42,7 +42,7 @@ const VerdictFacts& facts_of(Verification::Verdict verdict) {
   return verdicts[static_cast<std::size_t>(verdict)];
 }
 
-// "the header, bytes 0–79".
+// Returns a text such as "the header, bytes 0–79".
 std::string range_text(const Verification::BadRange& range) {
   return format_text("{}, bytes {}–{}",
                      range.part == Verification::Part::tensor
@@ -270,7 +270,7 @@ Result<void> validate(const AnyTensor& tensor) {
     const Entry entry = tensor.entry();
     const Storage::FileBacked where{state.paths[entry.file], entry.offset, entry.bytes};
     HT_TRY(ModelAccess::check_available(state, entry));
-    // A file beside the empty path of a model from memory is not its seal.
+    // A model from memory has no path, so no file can be its seal.
     const auto sealed = HT_TRY(
         state.has_path ? sealed_tensor_for(where, state.formats, *state.port)
                        : own_tensor_for(where, state.mapped->file(entry.file).source(), state.formats));

@@ -326,7 +326,7 @@ Result<void> AtomicFile::link_temporary_name() {
 
 Result<void> AtomicFile::sync_folder() const {
   const auto done = uninterrupted([&] { return port_->sync(folder_); });
-  // EINVAL: the file system cannot fsync a folder, which is ignored.
+  // EINVAL is ignored: the file system cannot fsync a folder.
   if (!done && done.error() != std::errc::invalid_argument) {
     return fail(failed("folder_can_be_synced", "fsync its folder", done.error()));
   }
@@ -338,8 +338,8 @@ Result<void> AtomicFile::finish() && {
   return std::move(*this).close();
 }
 
-// Closing ends the claim. Before the rename, another writer would have removed an unclaimed file as a
-// leftover.
+// Closing ends the claim, so the file is closed after the rename: other writers remove temporary files that
+// are not claimed.
 Result<void> AtomicFile::close() && {
   if (const auto closed = port_->close(std::exchange(handle_, FileHandle{})); !closed) {
     return fail(failed("file_can_be_closed", "close", closed.error()));

@@ -1,8 +1,9 @@
 // A file that appears under its name complete and synced to the disk, or not at all.
 //
-// Until then the file has no name if the file system supports that, so that a killed process leaves nothing
-// behind; otherwise it has a hidden temporary name. The writer claims (locks) the file. The next writer in
-// the folder removes unclaimed temporary files, unless a journal in the folder may still need them.
+// Before the commit the file has no name, so that a killed process leaves nothing behind. If the file system
+// does not support files without a name, the file has a hidden temporary name. The writer claims (locks) the
+// file. The next writer in the folder removes unclaimed temporary files, unless a journal in the folder may
+// still need them.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ inline constexpr std::string_view temporary_prefix = ".htensor-";
 inline constexpr std::string_view temporary_suffix = ".part";
 inline constexpr std::string_view journal_suffix = ".journal";
 
-/// A temporary name beside `target` that no other file has.
+/// Returns a new temporary name in the folder of `target`, unique within this process.
 [[nodiscard]] std::filesystem::path new_temporary_name(const std::filesystem::path& target);
 
 /// Returns the `already_exists` error.
@@ -53,7 +54,7 @@ class AtomicFile {
   [[nodiscard]] Result<void> allocate(std::uint64_t bytes);
   /// Sets the length without allocating space.
   [[nodiscard]] Result<void> resize(std::uint64_t bytes);
-  /// Thread-safe.
+  /// Writes all bytes at the offset. Thread-safe.
   [[nodiscard]] Result<void> write(std::uint64_t offset, Bytes bytes) const;
   /// Writes through a direct handle of this file, from `Port::reopen_direct`, bypassing the page cache.
   [[nodiscard]] Result<void> write_by(FileHandle handle, std::uint64_t offset, Bytes bytes) const;
@@ -94,7 +95,7 @@ class AtomicFile {
   Port* port_;
   IfExists if_exists_;
   std::filesystem::path target_;
-  std::filesystem::path temporary_;  // current or future temporary name
+  std::filesystem::path temporary_;  // the temporary name, which a nameless file gets later
   bool named_ = false;               // whether the destructor has to remove `temporary_`
   FileHandle handle_;                // negative while not open
   FileHandle folder_;                // opened early, so that only its fsync can fail at the end

@@ -22,7 +22,7 @@ using testing::write_file;
 
 class Replacing : public ::testing::Test {
  protected:
-  // Every step once, as a writer takes them.
+  // Performs each step of a writer once.
   Result<void> replace(IfExists if_exists = IfExists::replace) {
     auto file = HT_TRY(AtomicFile::create(target_, if_exists, port_));
     HT_TRY(file.resize(6));
@@ -40,7 +40,7 @@ class Replacing : public ::testing::Test {
     return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
 
-  // The call fails: the old file is as it was and nothing else is there.
+  // Makes the call fail, and expects an unchanged old file and no other file in the folder.
   void expect_untouched(Call call, std::errc cause, ErrorCode code, std::string_view rule) {
     write_file(target_, "old");
     port_.fail_at(call, port_.count(call), cause);
@@ -159,7 +159,7 @@ TEST_F(Replacing, keeps_files_of_live_writers) {
   EXPECT_EQ(folder_.names(), (std::vector<std::string>{"target", "theirs"}));
 }
 
-// Between the moment that it gets its name and the claim, somebody else may take it for a leftover.
+// Another writer may take the file for a leftover after its creation and before the claim.
 TEST_F(Replacing, retries_if_its_file_was_removed_as_a_leftover) {
   without_nameless_files();
   for (const bool is_writer_alive : {false, true}) {
@@ -314,7 +314,7 @@ TEST_F(Replacing, continues_after_short_and_interrupted_calls) {
 }
 
 TEST_F(Replacing, write_makes_progress) {
-  // A system that takes no byte and says nothing must not make a loop without end.
+  // A write of 0 bytes without an error must not cause an endless loop.
   port_.set_max_bytes(0);
   write_file(target_, "old");
   const auto done = replace();
@@ -328,7 +328,7 @@ TEST_F(Replacing, file_can_be_synced) {
 }
 
 TEST_F(Replacing, file_can_be_closed) {
-  // Its bytes are on the disk and it is in place then.
+  // At this point the bytes are on the disk and the file has been renamed into place.
   port_.fail_at(Call::close, 0, std::errc::io_error);
   const auto done = replace();
   ASSERT_FALSE(done);
@@ -344,7 +344,7 @@ TEST_F(Replacing, file_can_be_renamed) {
 }
 
 TEST_F(Replacing, folder_can_be_synced) {
-  // The new file is in place then; only that a crash could undo it is told.
+  // At this point the new file is in place; the error only reports that a crash may undo the rename.
   port_.fail_at(Call::sync, 1, std::errc::io_error);
   const auto done = replace();
   ASSERT_FALSE(done);

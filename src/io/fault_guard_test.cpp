@@ -1,4 +1,4 @@
-// Pages of a mapping that cannot be read: an Error for sections that name them.
+// A guarded section returns an Error if a page of its ranges cannot be read.
 #include <fcntl.h>
 
 #include <array>
@@ -31,7 +31,7 @@ TEST_F(FaultGuard, mapped_pages_are_in_the_file) {
   EXPECT_EQ(sum.error().offset(), 3 * page);
   EXPECT_EQ(sum.error().tensor(), "t3");
   EXPECT_FALSE(sum.error().hint().empty());
-  // The rest can still be read.
+  // The other pages can still be read.
   EXPECT_EQ(guarded_sum(mapped->bytes().first(3 * page)), int{3 * page});
 }
 
@@ -49,7 +49,7 @@ TEST_F(FaultGuard, mapped_pages_can_be_read) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);
   cut_to(page);
-  // The file has its size again when the section ends, as if the disk had failed.
+  // The body restores the size of the file, so that the fault looks like a failure of the disk.
   const auto sum = guarded(mapped->bytes(), [&] {
     const int found = sum_of(mapped->bytes());
     cut_to(pages * page);
@@ -67,7 +67,7 @@ TEST_F(FaultGuard, restores_the_pages_of_the_file_when_it_ends) {
   cut_to(page);
   EXPECT_FALSE(guarded(mapped->bytes(), [&] { EXPECT_EQ(sum_of(mapped->bytes()), int{page}); }));
   write_file(path_, std::string(pages * page, '\2'));
-  // Without a section, which would restore them as well.
+  // Read outside of a section, because a section would restore the pages too.
   EXPECT_EQ(sum_of(mapped->bytes()), int{2 * pages * page});
 }
 
@@ -125,7 +125,7 @@ TEST_F(FaultGuard, reports_to_a_section_that_begins_over_replaced_pages) {
     std::jthread([&] {
       EXPECT_FALSE(guarded_sum(mapped->bytes().last(page)));
       EXPECT_TRUE(guarded_sum(mapped->bytes().first(page)));
-      // A section that does not read its pages.
+      // This section does not read its pages.
       EXPECT_TRUE(guarded(mapped->bytes().last(page), [] {}));
     }).join();
   }));
@@ -207,7 +207,7 @@ TEST_F(FaultGuard, reports_zeros_that_cannot_be_restored) {
   cut_to(page);
   port_.fail_from(Call::map_over, 0, std::errc::not_enough_memory);
   EXPECT_FALSE(guarded_sum(mapped->bytes()));
-  // These may be zeros, so a section over them fails whatever it reads.
+  // The page may hold zeros, so a section over it fails even if the body does not read it.
   EXPECT_FALSE(guarded(mapped->bytes().last(1), [] {}));
   EXPECT_TRUE(guarded_sum(mapped->bytes().first(page)));
   port_.fail_from(Call::map_over, INT_MAX, std::errc::not_enough_memory);
@@ -276,7 +276,7 @@ TEST_F(FaultGuard, explains_efault_of_a_system_call) {
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().rule(), "mapped_pages_are_in_the_file");
   EXPECT_EQ(failed.error().offset(), (pages - 1) * page);
-  // Its page is not touched to find out more, which would end the process.
+  // With `FaultPolicy::off` the page is not touched to find the cause: the fault would end the process.
   EXPECT_EQ(write_page(bare).error().rule(), "page_is_written");
 }
 
@@ -317,7 +317,7 @@ TEST_F(FaultGuard, off_reads_by_system_calls) {
   EXPECT_EQ(gone.error().path(), path_.string());
   EXPECT_EQ(gone.error().tensor(), "t");
   EXPECT_EQ(gone.error().offset(), page);
-  // Neither does fetching pages touch one.
+  // Fetching pages does not touch a page either.
   EXPECT_EQ(bare.advise(0, pages * page, Strategy::Advice::populate).error().code(),
             ErrorCode::changed_underfoot);
   EXPECT_FALSE(bare.fault());
@@ -332,7 +332,7 @@ TEST_F(FaultGuard, file_is_unchanged) {
   EXPECT_EQ(error.rule(), "file_is_unchanged");
   cut_to(pages * page);
   EXPECT_EQ(file->check_unchanged().error().rule(), "file_is_unchanged");
-  // A new file in its place leaves the open one alone.
+  // A rename of another file to the same path does not change the open file.
   write_file(path_, "x");
   const auto again = FileSource::open(path_, port_).value();
   write_file(folder_ / "new", "y");

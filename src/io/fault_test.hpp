@@ -1,4 +1,4 @@
-// A mapped file whose end is cut off.
+// Fixture for tests that map a file and truncate it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 
 namespace ht::io {
 
-/// All of a file, mapped.
+/// The mapping of a whole file.
 class Mapped {
  public:
   static Result<Mapped> map(const std::shared_ptr<const FileSource>& file, MapOptions options = {}) {
@@ -27,7 +27,7 @@ class Mapped {
   }
   [[nodiscard]] Bytes bytes() const { return memory_.bytes; }
   [[nodiscard]] std::optional<Error> fault() const { return file_->fault(); }
-  /// For a window.
+  /// Unmaps a window.
   [[nodiscard]] Result<bool> unmap() { return file_->release(memory_); }
 
  private:
@@ -41,7 +41,7 @@ class FaultFixture : public ::testing::Test {
   static constexpr std::size_t pages = 8;
 
   void SetUp() override { testing::write_file(path_, std::string(pages * page, '\1')); }
-  /// As a window, which can be unmapped.
+  /// Maps the file as a window, which can be unmapped.
   Result<Mapped> map(MapOptions options = {}) {
     port_.fail_at(testing::Call::map, port_.count(testing::Call::map), std::errc::not_enough_memory);
     return Mapped::map(HT_TRY(FileSource::open(path_, port_)), std::move(options));
@@ -51,7 +51,7 @@ class FaultFixture : public ::testing::Test {
   }
   void cut_to(std::size_t bytes) { std::filesystem::resize_file(path_, bytes); }
 
-  // Reads each byte, also where the sum is not used.
+  // Reads each byte; `volatile` keeps the reads if the sum is not used.
   static int sum_of(Bytes bytes) {
     int sum = 0;
     for (const volatile std::byte& byte : bytes) sum += static_cast<int>(byte);
@@ -61,14 +61,14 @@ class FaultFixture : public ::testing::Test {
     return guarded(bytes, [&] { return sum_of(bytes); });
   }
 
-  // The signal that ends a child which runs the body; 0 where the child exits.
+  // Runs the body in a child process. Returns the signal that terminates the child; 0 if the child exits.
   template <class Body>
   static int terminating_signal(Body body) {
     const pid_t child = fork();
     if (child == 0) {
       const rlimit no_core{0, 0};
       setrlimit(RLIMIT_CORE, &no_core);
-      // Without the handler of a sanitizer, which reports and exits.
+      // The handler of a sanitizer would report the signal and exit.
       std::signal(SIGBUS, SIG_DFL);
       body();
       _exit(0);

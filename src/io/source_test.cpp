@@ -53,7 +53,7 @@ TEST(FileSource, is_refused_without_permission) {
   write_file(folder / "f", "x");
   ASSERT_EQ(chmod(folder.path().c_str(), 0755), 0);
   ASSERT_EQ(chmod((folder / "f").c_str(), 0), 0);
-  // Root may read everything, so somebody else has to try.
+  // Root may read every file, so a child process opens the file as another user.
   const pid_t child = fork();
   if (child == 0) {
     if (geteuid() == 0 && setuid(65534) != 0) _exit(2);
@@ -85,7 +85,7 @@ TEST(FileSource, links_are_followed) {
 TEST(FileSource, file_is_regular) {
   const TemporaryFolder folder;
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
-  // The pipe has no writer: whoever waits for one hangs here.
+  // The pipe has no writer: an `open` that waits for a writer would hang.
   for (const auto& path : {folder.path(), folder / "pipe", std::filesystem::path("/dev/zero")}) {
     const auto error = error_of(path);
     EXPECT_EQ(error.code(), ErrorCode::not_regular_file) << path;
@@ -151,7 +151,7 @@ TEST_F(Reading, file_size_is_unchanged) {
   EXPECT_EQ(error.offset(), 10U);
 }
 
-// What happens to a file that is open, on a file system that is there.
+// Changes an open file on the real file system.
 class FileChange : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -160,7 +160,7 @@ class FileChange : public ::testing::Test {
     file_ = FileSource::open(path_, port_).value();
   }
 
-  // The system's clock for files ticks every few milliseconds: until ctime shows it, do it again.
+  // The clock for ctime advances every few milliseconds. Repeats the change until ctime differs.
   template <class Change>
   void repeat_until_detected(const Change& change) {
     do {
@@ -219,7 +219,7 @@ TEST_F(FileChange, is_not_detected_after_an_unlink) {
 }
 
 TEST_F(FileChange, is_not_detected_after_a_rename_over_the_file) {
-  // One name that ticks the clock, so that losing the other shows.
+  // Renames the file until its ctime differs. Only the lost link below then explains the new ctime.
   repeat_until_detected([&] {
     std::filesystem::rename(path_, folder_ / "other");
     std::filesystem::rename(folder_ / "other", path_);
@@ -261,7 +261,7 @@ TEST(FileSource, descriptor_can_be_duplicated) {
   ASSERT_GE(fd, 0);
   {
     const auto file = FileSource::from_fd(fd, port).value();
-    ASSERT_EQ(close(fd), 0);  // the source has its own
+    ASSERT_EQ(close(fd), 0);  // the source has its own descriptor
     std::vector<std::byte> bytes(5);
     ASSERT_TRUE(file->read(5, bytes));
     EXPECT_TRUE(std::ranges::equal(bytes, bytes_of("bytes")));

@@ -1,5 +1,4 @@
-// A disk that cannot read all of a file: a file system of the test's own, in a process of its own, that says
-// EIO.
+// A file system that returns EIO for a part of a file. The test mounts it with FUSE in a child process.
 #define FUSE_USE_VERSION 31
 #include <fuse3/fuse.h>
 #include <gtest/gtest.h>
@@ -27,7 +26,7 @@ namespace {
 constexpr std::size_t tensor_bytes = std::size_t{1} << 20;
 constexpr std::size_t good_bytes = tensor_bytes + tensor_bytes / 2;
 
-// Two tensors; the second one's half cannot be read.
+// Two tensors. The second half of the second tensor cannot be read.
 const std::vector<std::byte>& contents() {
   static const auto file = [] {
     std::string json = R"({"good":{"dtype":"U8","shape":[1048576],"data_offsets":[0,1048576]},)"
@@ -53,7 +52,7 @@ int attributes(const char* path, struct stat* into, fuse_file_info* /*file*/) {
 
 int read_bytes(const char* /*path*/, char* into, std::size_t bytes, off_t offset, fuse_file_info* /*file*/) {
   const auto begin = static_cast<std::size_t>(offset);
-  // All or nothing: less than was asked for would be taken for the end of the file.
+  // The whole request fails: a short read would mean the end of the file.
   if (begin + bytes > good_bytes) return -EIO;
   std::memcpy(into, contents().data() + begin, bytes);
   return static_cast<int>(bytes);
@@ -65,7 +64,7 @@ class FailingDisk : public ::testing::Test {
     contents();
     child_ = fork();
     if (child_ == 0) {
-      // What it says is of no interest, and where it cannot mount the test is skipped.
+      // Discards the output of FUSE. If the mount fails, the test is skipped.
       static_cast<void>(std::freopen("/dev/null", "w", stderr));
       fuse_operations operations{};
       operations.getattr = attributes;

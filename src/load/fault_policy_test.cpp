@@ -21,7 +21,7 @@ constexpr std::size_t page = 4096;
 
 class FaultPolicies : public ::testing::Test {
  protected:
-  // Without access to the pages: a routine that touches one ends the test.
+  // Makes the pages inaccessible: an operation that touches one crashes the test.
   Model open_untouchable(const std::vector<std::byte>& file) {
     write_file(path_, file);
     auto model = Model::open(path_, {.faults = FaultPolicy::off}).value();
@@ -100,7 +100,7 @@ TEST_F(FaultPolicies, off_hashes_and_loads_without_touching_pages) {
   EXPECT_TRUE(ht::load(model, {.strategy = Strategy::Kind::read, .verify = true}));
 }
 
-// Here the system itself reads pages, which is not a touch.
+// The pages stay accessible in this test: `mapped` lets the kernel read them, which is not a touch.
 TEST_F(FaultPolicies, off_streams_by_mapped_as_well) {
   write_file(path_, file_);
   const auto model = Model::open(path_, {.faults = FaultPolicy::off}).value();
@@ -134,7 +134,7 @@ TEST_F(FaultPolicies, zero_fill_is_polled) {
   EXPECT_EQ(fault->path(), path_.string());
   EXPECT_EQ(fault->tensor(), "t1");
   EXPECT_EQ(fault->offset(), model.catalog()[1].offset + 4 * 99'999);
-  // Routines of the library report it all the same.
+  // Operations of the library report the fault as well.
   expect_cut(tensor.copy(), "t1");
 }
 

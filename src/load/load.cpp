@@ -25,7 +25,7 @@ constexpr std::uint64_t gap_bytes = 16384;
 constexpr std::uint64_t page_bytes = 4096;
 constexpr std::uint64_t min_chunk_bytes = 65536;
 
-// How many pieces a stream by `mapped` fetches ahead of its consumer.
+// Number of pieces that a stream by `mapped` fetches ahead of its consumer.
 constexpr std::size_t stream_ahead_pieces = 16;
 
 Error strategy_mismatch(io::Strategy::Kind strategy) {
@@ -40,7 +40,7 @@ std::string threads_text(std::uint32_t threads) {
   return format_text("{} {}", threads, threads == 1 ? "thread" : "threads");
 }
 
-// Returns a ring within the budget: with fewer chunks, then with smaller ones.
+// Returns a ring within the budget: reduces the number of chunks first, then their size.
 Result<io::StagedOptions> ring_within(const LoadOptions& options) {
   io::StagedOptions ring{.chunks = options.chunks, .chunk_bytes = options.chunk_bytes};
   const std::uint64_t budget = options.budget_bytes;
@@ -191,14 +191,14 @@ class ModelLoad {
     return available ? io::usable_memory(*available) : UINT64_MAX;
   }
 
-  // If most bytes are in the page cache, several threads copy them; else direct reads bypass it.
+  // If most bytes are in the page cache, several threads copy them; otherwise direct reads bypass the cache.
   io::StagedOptions reading_into_memory() {
     io::StagedOptions reading{.chunks = options_.chunks, .chunk_bytes = options_.chunk_bytes};
     const std::uint64_t budget = options_.budget_bytes;
     reading.ring_for_memory = budget == 0 || reading.chunks <= budget / reading.chunk_bytes;
     if (is_mostly_cached()) {
       reading.direct = false;
-      // Copying is faster than reading, so handing a piece to a thread costs relatively more.
+      // Copying is faster than reading, so the cost of handing a piece to a thread weighs more.
       reading.chunk_bytes *= 4;
       guarded_files_ = files_;
       std::ranges::replace_if(
@@ -301,7 +301,7 @@ class ModelLoad {
   }
 
   [[nodiscard]] Result<void> check_fits() const {
-    // Without a budget set by the caller, cached pages do not need free memory.
+    // Cached pages need no free memory, but count towards a budget that the caller has set.
     const bool is_set = options_.budget_bytes != 0;
     const std::uint64_t needed = is_set ? bytes_ : bytes_ - loaded_.cached_bytes.value_or(0);
     const std::uint64_t budget = budget_bytes();
@@ -333,7 +333,7 @@ class ModelLoad {
         return fetch_for(fetched);
       });
     } catch (const std::system_error&) {
-      // No thread could be started.
+      // No thread can be started: fetch first, then check.
       walk = std::async(std::launch::deferred, [&] { return fetch_for(fetched); });
       walk.wait();
     }
@@ -351,7 +351,7 @@ class ModelLoad {
   }
 
   Result<void> fetch_for(Fetched& fetched) {
-    // Ends also when the callback throws: otherwise the check would wait for pieces forever.
+    // Ends fetching even if the callback throws; otherwise the check would wait for pieces forever.
     struct End {
       Fetched& fetched;
       ~End() { fetched.end(); }

@@ -1,4 +1,4 @@
-// Loads that fail, are stopped, or meet others on the way.
+// Loads that fail, that are stopped, and that run at the same time as other loads or evictions.
 #include <algorithm>
 #include <htensor/integrity/seal.hpp>
 #include <htensor/load/load.hpp>
@@ -16,7 +16,7 @@ using testing::Call;
 using testing::LoadModel;
 
 TEST_F(LoadModel, work_is_not_stopped) {
-  // At every piece, by every strategy.
+  // Requests the stop at each piece, with each strategy.
   for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::read, Strategy::Kind::staged}) {
     for (int at = 0;; ++at) {
       std::stop_source source;
@@ -49,13 +49,13 @@ TEST_F(LoadModel, every_call_may_fail_once) {
         const int before = port_.count(call);
         port_.fail_at(call, before + nth, std::errc::io_error);
         auto how = options(strategy);
-        how.chunk_bytes = 4 * chunk;  // fewer of them
+        how.chunk_bytes = 4 * chunk;  // for fewer chunks
         how.drop_after = true;
         const bool streams = strategy == Strategy::Kind::staged;
         const auto done = streams ? stream(how) : ht::load(*model_, how);
         const bool happened = port_.count(call) > before + nth;
         port_.clear_faults();
-        // Facts that cannot be had are done without; so are direct reads and the system's queue.
+        // The other calls have a fallback: they query facts, prepare direct reads, or create a kernel queue.
         const bool must_be_reported = call == Call::stat || call == Call::submit || call == Call::complete ||
                                       call == Call::await || call == Call::forget;
         if (happened && must_be_reported) {
@@ -96,7 +96,7 @@ TEST_F(LoadModel, a_fault_names_the_tensor) {
     ASSERT_FALSE(done);
     EXPECT_EQ(done.error().code(), ErrorCode::changed_underfoot) << to_string(done.error());
     EXPECT_EQ(done.error().path(), path.string());
-    // Whoever looks at the file as a whole names no tensor, or one of that file.
+    // A check of the whole file names no tensor; any other error names the truncated tensor.
     EXPECT_TRUE(done.error().tensor().empty() || done.error().tensor() == tensor(1, 1));
   }
   const auto mapped = ht::load(*model_, options(Strategy::Kind::mapped));
@@ -111,7 +111,7 @@ TEST_F(LoadModel, a_read_that_fails_names_the_tensor_and_the_cause) {
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().code(), ErrorCode::read_failed);
   EXPECT_EQ(failed.error().cause(), std::errc::io_error);
-  // The very one that has the byte.
+  // The error names the tensor that contains the failed byte.
   const auto at = failed.error().offset().value();
   const auto& catalog = model_->catalog();
   const Entry entry = catalog[catalog.find(failed.error().tensor()).value()];
@@ -125,7 +125,7 @@ TEST_F(LoadModel, cached_pages_are_copied_and_report_a_file_truncated_meanwhile)
   ASSERT_TRUE(ht::load(*model_, options(Strategy::Kind::mapped)));
   ASSERT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::read, .glob = "t1.*"}));
   EXPECT_EQ(port_.count(Call::read_at), headers_read_);
-  // Cut when the first pages are about to be copied.
+  // Truncates the file just before its first pages are copied.
   const auto path = folder_ / "part0.safetensors";
   const int for_memory = port_.count(Call::advise);
   port_.before_each([&](Call call, int nth) {
@@ -166,7 +166,7 @@ TEST_F(LoadModel, exception_of_a_callback_leaves_the_model_usable) {
 
 TEST_F(LoadModel, callbacks_may_throw_with_every_strategy) {
   ASSERT_TRUE(ht::seal(*model_));
-  // As if no page were in the page cache: a thread fetches them while they are checked.
+  // If the page cache cannot be queried, a thread fetches the pages while they are checked.
   port_.fail_from(Call::cached, 0, std::errc::operation_not_permitted);
   for (const auto strategy :
        {Strategy::Kind::mapped, Strategy::Kind::read, Strategy::Kind::staged, Strategy::Kind::automatic}) {
@@ -202,9 +202,9 @@ TEST_F(LoadModel, loads_are_not_nested) {
 }
 
 TEST_F(LoadModel, tensor_loaded_during_an_eviction_stays_resident) {
-  // Something is loaded, so that there are states, and the rest is mapped.
+  // After a first load, each tensor has a state of its own.
   ASSERT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::read, .glob = "t0.0"}));
-  // While pages are dropped, somebody loads the same tensors.
+  // Another thread loads the same tensors while their pages are dropped.
   bool once = false;
   port_.before_each([&](Call call, int) {
     if (call != Call::forget || once) return;
@@ -244,7 +244,7 @@ TEST_F(LoadModel, many_threads_may_load_look_up_and_evict) {
         if (number == 0) {
           EXPECT_TRUE(ht::load(*model_, options(Strategy::Kind::read)));
         }
-        if (number == 1) static_cast<void>(ht::evict(*model_, "t0.*"));  // somebody may hold one
+        if (number == 1) static_cast<void>(ht::evict(*model_, "t0.*"));  // fails if a thread uses a tensor
         const auto raw = model_->raw(tensor(0, number % per_file)).value();
         EXPECT_TRUE(std::ranges::equal(raw.bytes(), expected(0, number % per_file)));
       }

@@ -1,4 +1,4 @@
-// Tensors brought to where they are wanted, by each strategy.
+// Loads tensors into memory, into the page cache and into memory of the caller, with each strategy.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -60,14 +60,14 @@ TEST_F(LoadModel, memory_with_handles_is_in_use) {
     const auto held = model_->tensor<U8, Rank<1>>(tensor(0, 1)).value();
     const auto error = refusal(ht::evict(*model_), ErrorCode::in_use, "memory_is_not_in_use");
     EXPECT_EQ(error.tensor(), tensor(0, 1));
-    // All others are gone; it is as it was.
+    // All other tensors are evicted; the tensor in use is unchanged.
     EXPECT_EQ(residences(),
               (std::set{TensorResidency::Residence::resident, TensorResidency::Residence::evicted}));
     EXPECT_EQ(static_cast<std::byte>(static_cast<std::uint8_t>(held(7))), expected(0, 1)[7]);
   }
   EXPECT_TRUE(ht::evict(*model_));
   EXPECT_EQ(residences(), std::set{TensorResidency::Residence::evicted});
-  // They come from the file again, and can be loaded again.
+  // Evicted tensors are read from the file again, and can be loaded again.
   expect_all_tensors();
   EXPECT_EQ(residences(), std::set{TensorResidency::Residence::mapped});
   ASSERT_TRUE(ht::load(*model_, options(Strategy::Kind::read)));
@@ -91,7 +91,7 @@ TEST_F(LoadModel, drop_after_leaves_nothing_in_the_page_cache) {
     how.drop_after = true;
     ASSERT_TRUE(ht::load(*model_, how));
     EXPECT_EQ(cached(), 0U);
-    // Also where it failed.
+    // Pages are also dropped after a load that failed.
     ASSERT_TRUE(ht::evict(*model_));
     ASSERT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::mapped}));
     std::stop_source source;
@@ -103,7 +103,7 @@ TEST_F(LoadModel, drop_after_leaves_nothing_in_the_page_cache) {
 }
 
 TEST_F(LoadModel, stream_passes_every_byte_once_by_each_strategy) {
-  forget_everything();  // so that all of it is on the disk, and can go
+  forget_everything();  // dirty pages cannot be dropped
   for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::staged, Strategy::Kind::automatic}) {
     for (const bool drop_after : {false, true}) {
       auto how = options(strategy);
@@ -156,7 +156,7 @@ TEST_F(LoadModel, targets_do_not_overlap) {
   const std::vector<Target> targets{{a, MutableBytes(memory).last(tensor_bytes)},
                                     {b, MutableBytes(memory).first(tensor_bytes)}};
   testing::expect_refusal(ht::load_into(*model_, targets), ErrorCode::overlap, "targets_do_not_overlap");
-  // The same tensor may be wanted twice.
+  // One tensor may have two targets.
   memory.resize(2 * tensor_bytes);
   const std::vector<Target> twice{{a, MutableBytes(memory).last(tensor_bytes)},
                                   {a, MutableBytes(memory).first(tensor_bytes)}};
@@ -179,9 +179,9 @@ TEST_F(LoadModel, strategy_supports_this_load) {
 
 TEST_F(LoadModel, loaded_bytes_fit_the_budget) {
   auto how = options(Strategy::Kind::read);
-  how.budget_bytes = 2 * per_file * tensor_bytes;  // and pages' rests
+  how.budget_bytes = 2 * per_file * tensor_bytes;  // without the padding to whole pages
   testing::expect_refusal(ht::load(*model_, how), ErrorCode::budget_too_small, "loaded_bytes_fit_the_budget");
-  // It can be tried again.
+  // A load that failed can be repeated.
   EXPECT_EQ(residences(), std::set{TensorResidency::Residence::failed});
   expect_all_tensors();
   how.budget_bytes *= 2;
@@ -208,7 +208,7 @@ TEST_F(LoadModel, automatic_streams_tensors_above_the_budget) {
     expect_all_tensors();
     EXPECT_EQ(residences(), std::set{TensorResidency::Residence::mapped});
   }
-  // The padding of `read` does not count for pages.
+  // Mapped pages need no memory for the padding of `read`.
   auto how = options(Strategy::Kind::automatic);
   how.budget_bytes = 2 * per_file * tensor_bytes;
   const auto fits = ht::load(*model_, how).value();
@@ -227,13 +227,13 @@ TEST_F(LoadModel, mapped_bytes_fit_into_the_budget) {
         refusal(ht::load(*model_, how), ErrorCode::budget_too_small, "mapped_bytes_fit_into_the_budget");
     EXPECT_EQ(error.message(),
               "needs 600000 bytes of memory but the budget is 599999 bytes; 0 bytes were loaded");
-    if (!verify) {  // which reads headers
+    if (!verify) {  // verifying reads headers
       EXPECT_EQ(cached(), 0U);
     }
     ++how.budget_bytes;
     EXPECT_EQ(ht::load(*model_, how).value().bytes, 2 * per_file * tensor_bytes);
   }
-  // Without a budget, the available memory counts, but not for pages that are there. A prefetch has no limit.
+  // Without a budget, pages that are not cached must fit into the available memory. A prefetch has no limit.
   forget_everything();
   const auto available = [&](std::uint64_t bytes) {
     port_.set_available_memory(bytes);
@@ -319,10 +319,10 @@ TEST_F(LoadModel, few_are_not_fetched) {
   EXPECT_EQ(loaded.choice.strategy, Strategy::Kind::mapped);
   const auto tensors = ht::residency(*model_).value();
   for (const auto& each : tensors) EXPECT_EQ(each.cached_bytes, 0U);
-  // Nor is what lies around one that is looked at.
+  // Reading one byte fetches at most a few pages around it.
   ASSERT_EQ(model_->raw(tensor(0, 1)).value().bytes()[50'000], expected(0, 1)[50'000]);
   EXPECT_LE(ht::residency(*model_).value()[1].cached_bytes.value(), 65536U);
-  // Who wants all afterwards gets them in large pieces again.
+  // A later load of all tensors enables readahead again.
   ASSERT_TRUE(ht::load(*model_, options(Strategy::Kind::mapped)));
   EXPECT_EQ(ht::residency(*model_).value()[1].cached_bytes, tensor_bytes);
 }

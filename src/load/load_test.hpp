@@ -19,7 +19,7 @@
 
 namespace ht::testing {
 
-// Two files of three tensors, whose bytes tell what they are.
+// Two files of three tensors each. Each byte depends on its file and its offset.
 class LoadModel : public ::testing::Test {
  protected:
   static constexpr std::uint64_t tensor_bytes = 100'000;
@@ -108,7 +108,7 @@ class LoadModel : public ::testing::Test {
   void forget_everything() const {
     for (const auto& path : model_->files()) {
       const auto file = io::system_port().open(path).value();
-      ASSERT_TRUE(io::system_port().sync(file));  // only what is on the disk can leave the page cache
+      ASSERT_TRUE(io::system_port().sync(file));  // dirty pages cannot leave the page cache
       ASSERT_TRUE(io::system_port().close(file));
     }
     ASSERT_TRUE(ht::evict(*model_));

@@ -68,7 +68,7 @@ TEST_F(LoadedModels, tensors_stay_while_they_are_held) {
 }
 
 TEST_F(LoadedModels, dtype_of_a_user_is_known_to_every_operation) {
-  // With a checksum of its own, so that every way to verify it reads the header.
+  // The header has a checksum of the data, so every kind of verification reads the header.
   auto header = format_ht::describe(dtype_info<Byte>(), std::vector<std::int64_t>{2, 3}).value();
   const std::vector<std::byte> data(6, std::byte{7});
   header.payload_crc = crc64nvme(data);
@@ -118,7 +118,7 @@ TEST_F(LoadedModels, sealed_model_is_a_file) {
   EXPECT_EQ(::close(fd), 0);
 }
 
-// A file that has the name of a seal of the model's empty path lies in the current folder.
+// The current folder has a file `.htseal`: the name of a seal for an empty path.
 TEST_F(LoadedModels, stray_seal_is_not_that_of_a_model_from_memory) {
   const auto file = noise_file("safetensors", {10});
   write_file(path_, file);
@@ -129,12 +129,12 @@ TEST_F(LoadedModels, stray_seal_is_not_that_of_a_model_from_memory) {
   std::filesystem::copy_file(path_.string() + ".htseal", ".htseal");
   expect_refusal(ht::verify(model), ErrorCode::not_sealed, "model_is_sealed");
   expect_refusal(ht::load(model, {.verify = true}), ErrorCode::not_sealed, "model_is_sealed");
-  // A model by a descriptor has no path either.
+  // Validating a tensor does not use the stray seal either.
   expect_refusal(ht::validate(model.at(0).value()), ErrorCode::not_sealed, "tensor_is_sealed");
   std::filesystem::current_path(before);
 }
 
-// The same file by its path, from memory and by a descriptor.
+// The same file, opened by its path and from memory.
 TEST_F(LoadedModels, have_the_same_digests_from_every_source) {
   const auto file = noise_file("safetensors", {1000, 100'000});
   const auto model = open(file);
@@ -200,7 +200,7 @@ TEST_F(LoadedModels, strategy_of_a_caller_loads_tensors) {
   EXPECT_EQ(ht::residency(model).value()[1].residence, TensorResidency::Residence::evicted);
 }
 
-// Answers loads as it is told to.
+// Answers load requests with the results of the given function.
 class Scripted final : public io::Strategy {
  public:
   explicit Scripted(
@@ -255,7 +255,7 @@ TEST_F(LoadedModels, strategy_answers_each_request) {
   EXPECT_TRUE(ht::load(model, {.custom = std::make_shared<Scripted>(zeros_for)}));
 }
 
-// A load that finds its tensors brought in by another load, after it has begun, checks them all the same.
+// A load also verifies tensors that another load made resident after this load began.
 TEST_F(LoadedModels, are_verified_after_another_load) {
   write_file(path_, noise_file("safetensors", {3, 500}));
   ASSERT_TRUE(ht::seal(Model::open(path_).value()));
@@ -265,7 +265,7 @@ TEST_F(LoadedModels, are_verified_after_another_load) {
   std::optional<Result<Loaded>> second;
   std::thread verifier;
   const auto wrong = [&](std::span<const io::Strategy::LoadRequest> requests) {
-    // The other load looks for the seal once it knows which tensors to load.
+    // The second load opens the seal after it has chosen the tensors to load.
     const auto caller = std::this_thread::get_id();
     port.before_each([&, caller, done = false](testing::Call call, int) mutable {
       if (call != testing::Call::open || std::this_thread::get_id() == caller || done) return;
@@ -298,7 +298,7 @@ TEST_F(LoadedModels, load_that_waits_for_another_load_is_stopped_by_its_callback
                                          stop.request_stop();
                                        }}});
     });
-    // Only a failing test waits that long.
+    // Only a test that fails waits that long.
     is_stopped = second.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
     return zeros_for(requests);
   };
@@ -310,7 +310,7 @@ TEST_F(LoadedModels, load_that_waits_for_another_load_is_stopped_by_its_callback
   EXPECT_EQ(stopped.error().rule(), "work_is_not_stopped");
 }
 
-// Forks, and returns whether `body` returned true in the child, within a time that only a failing test takes.
+// Returns whether `body` returns true in a forked child. An alarm kills a child that hangs.
 template <class Body>
 bool succeeds_in_child(Body body) {
   const pid_t child = ::fork();
@@ -342,7 +342,7 @@ TEST_F(LoadedModels, forked_child_loads_tensors_that_its_parent_is_loading) {
   auto first = std::async(std::launch::async,
                           [&] { return ht::load(*model, {.custom = std::make_shared<Scripted>(wait)}); });
   is_loading.get_future().wait();
-  // A thread that waits for the load must not block the end of the model in the child either.
+  // Another thread of the parent waits for that load. In the child, it must not block `model.reset()`.
   std::promise<void> is_waiting;
   auto second = std::async(std::launch::async, [&, is_set = false]() mutable {
     return ht::load(*model, {.custom = std::make_shared<Scripted>(zeros_for),
@@ -361,7 +361,7 @@ TEST_F(LoadedModels, forked_child_loads_tensors_that_its_parent_is_loading) {
   EXPECT_TRUE(first.get());
   EXPECT_TRUE(second.get());
   EXPECT_EQ(ht::residency(*model).value()[1].residence, TensorResidency::Residence::resident);
-  // After the load, a child has its parent's tensors.
+  // A child that is forked after the load has the resident tensors of its parent.
   EXPECT_TRUE(succeeds_in_child([&] {
     return ht::residency(*model).value()[1].residence == TensorResidency::Residence::resident &&
            loads_and_evicts(*model);

@@ -1,4 +1,4 @@
-// Many tensors and many models: what they take of the system, and from many threads.
+// Many tensors and many models: their mappings and descriptors, and their use by many threads.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -24,13 +24,14 @@ class PassCheck {
   /// them if possible.
   [[nodiscard]] static Result<PassCheck> make(const ModelState& model, std::span<const std::size_t> tensors);
 
-  /// Checks a piece. Pieces come in any order, but those of one tensor in file order. `checksum_mismatch`
-  /// names the first bad chunk. A piece that begins inside a chunk is checked from the next chunk on.
+  /// Checks a piece. Pieces come in any order, except that the pieces of one tensor come in file order.
+  /// `checksum_mismatch` names the first bad chunk. A piece that begins inside a chunk is checked from the
+  /// next chunk on.
   [[nodiscard]] Result<void> take(const io::FileRange& range, Bytes bytes);
   /// Waits until the first `bytes` of the concatenated ranges are in memory.
   using WaitFor = std::function<Result<void>(std::uint64_t bytes)>;
   /// Checks mapped ranges on all processors. Each range has to begin and end where a tensor does. With
-  /// `wait_for`, another thread fetches the pages meanwhile, in this order.
+  /// `wait_for`, another thread fetches the pages meanwhile, in the order of the ranges.
   [[nodiscard]] Result<void> check_mapped(io::MappedFiles files, std::span<const io::FileRange> ranges,
                                           const WorkOptions& work, const WaitFor& wait_for = {});
   /// Checks all bytes of a tensor that is in memory already.
@@ -47,9 +48,9 @@ class PassCheck {
     };
     Seal seal{};
     SealRegions regions;
-    std::vector<std::uint32_t> numbers{};        // file of the model to file of the seal
+    std::vector<std::uint32_t> numbers{};        // file numbers in the seal, by file of the model
     std::vector<std::filesystem::path> paths{};  // paths of the seal's files
-    std::vector<std::string> requested{};        // in order
+    std::vector<std::string> requested{};        // names of the loaded tensors, sorted
     std::map<std::string_view, const Seal::Tensor*> tensors{};
     Current current;
   };

@@ -1,4 +1,4 @@
-// Which tensors are in memory, and bringing them there and away.
+// The part of each tensor in the page cache; prefetch and evict.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -22,10 +22,10 @@ using testing::refusal;
 using testing::TemporaryFolder;
 
 constexpr std::uint64_t tensor_bytes = 8 << 20;
-// The page cache of some file systems has pieces of up to this size, which it keeps or drops whole.
+// The page cache of some file systems keeps or drops folios of up to this size as a whole.
 constexpr std::uint64_t largest_piece = 2 << 20;
 
-// Bytes of the file that are in this process's memory.
+// Resident bytes of this process's mappings of the file.
 std::uint64_t resident_bytes(const std::filesystem::path& path) {
   std::ifstream maps("/proc/self/smaps");
   std::uint64_t kib = 0;
@@ -48,14 +48,14 @@ class ResidencyOfModel : public ::testing::Test {
     }
     const auto header = testing::safetensors_file(json + "}", 0);
     testing::write_file(path_, header);
-    // Holes are cached like all else, and quick to make.
+    // Holes are cached like written data and are quick to create.
     std::filesystem::resize_file(path_, header.size() + 4 * tensor_bytes);
     sync_and_open();
   }
   void sync_and_open() {
     auto& port = io::system_port();
     const auto file = port.open(path_).value();
-    ASSERT_TRUE(port.sync(file));  // only what is on the disk can leave the page cache
+    ASSERT_TRUE(port.sync(file));  // dirty pages cannot leave the page cache
     ASSERT_TRUE(port.close(file));
     model_ = Model::open(path_, {.port = &port_}).value();
   }
@@ -65,7 +65,7 @@ class ResidencyOfModel : public ::testing::Test {
         tensors.begin(), tensors.end(), std::uint64_t{0},
         [](std::uint64_t sum, const auto& tensor) { return sum + tensor.cached_bytes.value(); });
   }
-  /// A file system that is memory itself has all of it there at all times.
+  /// Whether the file system is in memory, such as tmpfs: all pages of a file are then always cached.
   [[nodiscard]] bool is_in_memory() {
     const auto file = io::system_port().open(path_).value();
     const auto system = io::system_port().file_system(file).value();
@@ -94,7 +94,7 @@ TEST_F(ResidencyOfModel, evict_and_prefetch_act) {
   EXPECT_EQ(tensors[3].cached_bytes, tensor_bytes);
   EXPECT_EQ(tensors[3].bytes, tensor_bytes);
   EXPECT_EQ(tensors[3].index, 3U);
-  // Its neighbour loses nothing.
+  // Evicting a tensor keeps the pages of its neighbour.
   EXPECT_EQ(ht::evict(*model_, "layer.1.2"), tensor_bytes);
   const auto after = ht::residency(*model_).value();
   EXPECT_LE(after[2].cached_bytes.value(), 2 * largest_piece);
@@ -111,7 +111,7 @@ TEST_F(ResidencyOfModel, evicted_tensors_can_be_used_as_before) {
 TEST_F(ResidencyOfModel, a_whole_file_is_evicted_at_once) {
   ASSERT_TRUE(ht::evict(*model_));
   EXPECT_EQ(port_.count(Call::forget), 1);
-  // These do not touch each other.
+  // The selected tensors are not adjacent, so each needs a call.
   ASSERT_TRUE(ht::evict(*model_, "layer.?.[03]"));
   EXPECT_EQ(port_.count(Call::forget), 3);
 }
@@ -154,7 +154,7 @@ TEST_F(ResidencyOfModel, work_is_not_stopped) {
 }
 
 TEST_F(ResidencyOfModel, populate_falls_back_to_touching) {
-  // Every one but the first, which is no more than what is normal.
+  // All calls fail but the first one, which only advises normal access.
   for (int i = 1; i < 100; ++i) port_.fail_at(Call::advise, i, std::errc::invalid_argument);
   ASSERT_TRUE(ht::prefetch(*model_));
   EXPECT_EQ(cached(), 4 * tensor_bytes);
@@ -206,7 +206,7 @@ TEST_F(ResidencyOfModel, is_unknown_where_the_kernel_does_not_report_it) {
 
 TEST_F(ResidencyOfModel, prefetch_reports_a_truncated_file) {
   std::filesystem::resize_file(path_, 2 * tensor_bytes);
-  // As often as it is asked.
+  // Each call reports the truncation.
   for (int i = 0; i < 2; ++i) {
     const auto error =
         refusal(ht::prefetch(*model_), ErrorCode::changed_underfoot, "mapped_pages_are_in_the_file");

@@ -43,7 +43,7 @@ TEST(SealFormats, each_round_trips_with_each_algorithm) {
       EXPECT_TRUE(found->ok());
       EXPECT_EQ(found->checked_bytes, sealed->bytes);
       EXPECT_EQ(found->algorithm, algorithm);
-      // The same files, the same seal.
+      // Sealing the same files again writes the same seal.
       const auto bytes = read_file(sealed->seal);
       ASSERT_TRUE(ht::seal(model, {.algorithm = algorithm, .work = {}}));
       EXPECT_EQ(read_file(sealed->seal), bytes);
@@ -141,7 +141,7 @@ TEST_F(Sealing, finds_damage_in_a_header_that_no_longer_parses) {
   EXPECT_EQ(found.bad[0].part, Verification::Part::header);
   EXPECT_EQ(found.bad[0].offset, 0U);
   EXPECT_EQ(found.bad[0].bytes, offsets_[0]);
-  // Quickly, too.
+  // A quick comparison also finds the damage.
   const auto quick = verified({.quick = true});
   EXPECT_EQ(quick.verdict, Verification::Verdict::damaged);
   EXPECT_EQ(quick.checked_bytes, offsets_[0]);
@@ -237,7 +237,7 @@ TEST_F(Sealing, reports_a_file_changed_meanwhile) {
 
 TEST_F(Sealing, reads_the_open_file_not_its_path) {
   const auto model = Model::open(path_).value();
-  // Replaced by rename, as good programs do; the mapping is of the old one.
+  // The path now names a new file; the model has mapped the old one.
   write_file(folder_ / "next", noise(1000, 3));
   std::filesystem::rename(folder_ / "next", path_);
   EXPECT_TRUE(ht::verify(model));
@@ -279,7 +279,7 @@ TEST_F(Sealing, seal_shows_no_damage) {
   }
   ASSERT_TRUE(ht::seal(damaged, {.force = true}));
   EXPECT_EQ(verified().verdict, Verification::Verdict::intact);
-  // With another algorithm the files are compared first, too.
+  // Before a seal with another algorithm is written, the files are compared with the old seal, too.
   ASSERT_TRUE(ht::seal(damaged, {.algorithm = HashAlgorithm::xxh3_128}));
   EXPECT_EQ(verified().algorithm, HashAlgorithm::xxh3_128);
   // A damaged seal cannot show whether the file is good.
@@ -329,7 +329,7 @@ TEST_F(Sealing, names_all_tensors_that_share_bad_bytes) {
   EXPECT_EQ(names, (std::vector<std::string>{"a", "b", "c"}));
 }
 
-// A `.ht` has a checksum of its own.
+// Returns a `.ht` file, whose header has a checksum of its own.
 std::vector<std::byte> ht_file(const format_ht::Header& header, const std::vector<std::byte>& data) {
   std::vector<std::byte> file(static_cast<std::size_t>(header.data_offset) + data.size());
   std::ranges::copy(format_ht::encode(header), file.begin());
@@ -459,7 +459,7 @@ TEST_F(Validating, tensor_matches_its_seal) {
   EXPECT_EQ(error.tensor(), "t1");
   EXPECT_FALSE(ht::validate(model["t1"].value()));
   EXPECT_TRUE(ht::validate(model["t0"].value()));
-  // The digest is that of the whole tensor.
+  // Validating a slice compares the digest of the whole tensor.
   EXPECT_TRUE(ht::validate(model["t0"]->slice(1, 2).value()));
 }
 
@@ -467,7 +467,7 @@ TEST_F(Validating, checks_loaded_memory) {
   const auto model = Model::open(path_).value();
   ASSERT_TRUE(ht::load(model, {.strategy = io::Strategy::Kind::read}));
   flip_bit(path_, offsets_[0]);
-  // What is in memory is still good, whatever became of the file.
+  // The loaded bytes are still good, although the file is damaged.
   EXPECT_TRUE(ht::validate(model["t0"].value()));
   ASSERT_TRUE(ht::evict(model));
   EXPECT_FALSE(ht::validate(model["t0"].value()));

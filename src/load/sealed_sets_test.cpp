@@ -20,7 +20,7 @@ using testing::noise_file;
 using testing::read_file;
 using testing::write_file;
 
-// Two shards and their index.
+// A sealed model of two shards and their index.
 class SealedSet : public testing::LoadModel {
  protected:
   void SetUp() override {
@@ -49,7 +49,7 @@ TEST_F(SealedSet, has_one_seal_for_all_files_and_the_index) {
     EXPECT_TRUE(compare_with_seal(path).value().ok());
     EXPECT_TRUE(ht::verify(Model::open(path).value()));
   }
-  // By whatever name it is opened, the seal is the same.
+  // The seal is the same, whether the model is opened by its index or by its folder.
   const auto bytes = read_file(folder_ / "model.htseal");
   ASSERT_TRUE(ht::seal(Model::open(folder_.path()).value()));
   EXPECT_EQ(read_file(folder_ / "model.htseal"), bytes);
@@ -116,7 +116,7 @@ TEST_F(SealedSet, loaded_bytes_match_the_seal) {
     for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::read}) {
       if (cold) forget_everything();
       expect_named(ht::load(*model_, checked(strategy)));
-      // Nothing of it is handed out as loaded.
+      // No tensor becomes resident.
       EXPECT_FALSE(residences().contains(TensorResidency::Residence::resident));
     }
     for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::staged}) {
@@ -128,7 +128,7 @@ TEST_F(SealedSet, loaded_bytes_match_the_seal) {
     const Target target{name, memory};
     expect_named(ht::load_into(*model_, std::span(&target, 1), checked(Strategy::Kind::automatic)));
   }
-  // The others are good.
+  // The tensors of the other file are good.
   auto others = checked(Strategy::Kind::read);
   others.glob = "t0.*";
   EXPECT_EQ(ht::load(*model_, others).value().verified_bytes, per_file * tensor_bytes);
@@ -138,7 +138,7 @@ TEST_F(SealedSet, is_not_loaded_where_its_header_or_size_is_bad) {
   std::filesystem::resize_file(folder_ / "part1.safetensors",
                                std::filesystem::file_size(folder_ / "part1.safetensors") + 5);
   const auto grown = Model::open(folder_.path(), {.allow_incomplete = true, .port = &port_});
-  // Formats that are tiled say so themselves.
+  // A format that allows no bytes after the data refuses to open the file.
   if (grown) {
     EXPECT_FALSE(ht::load(*grown, checked(Strategy::Kind::mapped)));
   }
@@ -149,7 +149,7 @@ TEST_F(SealedSet, is_not_loaded_where_its_header_or_size_is_bad) {
 }
 
 TEST_F(SealedSet, every_file_is_sealed) {
-  // One more in the folder, without an index that would leave it out.
+  // Without an index, each file that is added to the folder belongs to the model.
   std::filesystem::remove(folder_ / "model.safetensors.index.json");
   std::filesystem::remove(folder_ / "model.htseal");
   model_ = Model::open(folder_.path(), {.port = &port_}).value();
@@ -172,7 +172,7 @@ TEST_F(SealedSet, is_renewed_for_an_added_file_and_kept_for_a_damaged_one) {
   flip_bit(folder_ / "part2.safetensors", std::filesystem::file_size(folder_ / "part2.safetensors") - 1);
   expect_refusal(ht::seal(Model::open(folder_.path()).value()), ErrorCode::checksum_mismatch,
                  "seal_shows_no_damage");
-  // A seal of its own would hide what the folder's shows.
+  // A seal of the damaged file alone would hide the damage that the seal of the folder shows.
   expect_refusal(ht::seal(Model::open(folder_ / "part2.safetensors").value()), ErrorCode::checksum_mismatch,
                  "seal_shows_no_damage");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "part2.safetensors.htseal"));
@@ -184,7 +184,7 @@ TEST_F(SealedSet, does_not_apply_to_another_index_in_the_same_folder) {
   write_file(other, testing::index_text({{"t0", "x.safetensors"}}));
   expect_refusal(compare_with_seal(other), ErrorCode::not_sealed, "every_file_is_sealed");
   expect_refusal(ht::verify(Model::open(other).value()), ErrorCode::not_sealed, "every_file_is_sealed");
-  // One that is not there at all.
+  // An index that does not exist.
   EXPECT_EQ(compare_with_seal(folder_ / "none.index.json").error().code(), ErrorCode::open_failed);
 }
 
@@ -196,7 +196,7 @@ TEST_F(SealedSet, existing_seal_is_of_this_model) {
   const auto model = Model::open(other).value();
   expect_refusal(ht::seal(model), ErrorCode::already_exists, "existing_seal_is_of_this_model");
   EXPECT_EQ(read_file(folder_ / "model.htseal"), before);
-  // Of files that are gone it is of no use.
+  // The seal of files that no longer exist is replaced.
   model_.reset();
   for (const auto* const name : {"part0.safetensors", "part1.safetensors", "model.safetensors.index.json"}) {
     std::filesystem::remove(folder_ / name);
@@ -250,7 +250,7 @@ TEST(SealedTables, seal_lists_the_models_tensors) {
                                                 {.name = "b", .length = 8, .offset = 8}};
   write_file(folder / "m.irpa", testing::irpa_file(entries, "0123456789abcdef"));
   ASSERT_TRUE(ht::seal(Model::open(folder / "m.irpa").value()));
-  // A seal that covers every byte, and knows of one tensor where the model has two.
+  // A seal that covers every byte but lists one tensor where the model has two.
   auto seal = read_seal(folder / "m.irpa.htseal").value();
   const auto first = seal.tensors[0].offset;
   seal.tensors.resize(1, seal.tensors[0]);
@@ -274,7 +274,7 @@ TEST(SealedTables, seal_lists_the_models_tensors) {
 
 TEST(SealedTables, after_the_data_are_checked_by_quick) {
   const testing::TemporaryFolder folder;
-  // A tail of zeros stands for whatever a format has there.
+  // The padding after the data stands for any bytes that a format may store there.
   write_file(folder / "m.irpa", testing::irpa_file({{.name = "a", .length = 8, .offset = 0}}, "01234567"));
   const auto model = Model::open(folder / "m.irpa").value();
   ASSERT_TRUE(ht::seal(model));
@@ -304,7 +304,7 @@ TEST(SealedTables, hashing_a_huge_splat_can_be_stopped) {
   write_file(folder / "s.irpa",
              testing::irpa_file({{.name = "s", .length = std::uint64_t{1} << 50, .pattern = "ab"}}));
   const auto model = Model::open(folder / "s.irpa").value();
-  // A sum over it is had at once.
+  // The CRC of a splat is computed without walking its bytes.
   EXPECT_TRUE(ht::hash(model, {.per_tensor = true}));
   std::stop_source stop;
   stop.request_stop();
@@ -339,13 +339,13 @@ TEST(SealedTables, splat_bytes_within_limit) {
     EXPECT_TRUE(ht::hash(model, {.algorithm = algorithm})) << "no digest of a tensor was asked for";
   }
   EXPECT_FALSE(std::filesystem::exists(folder / "s.irpa.htseal"));
-  // A seal has the splat's digest, and verifying reads the header, which has its pattern.
+  // Verifying compares the header, which has the pattern of the splat, not the expanded bytes.
   ASSERT_TRUE(ht::seal(model));
   EXPECT_TRUE(compare_with_seal(folder / "s.irpa").value().ok());
   EXPECT_TRUE(ht::load(model, {.verify = true}));
 }
 
-// Any pattern and any rest, against the bytes written out.
+// Compares with the digest of the expanded bytes, for patterns and remainders of many sizes.
 TEST(SealedTables, the_crc_of_a_splat_is_that_of_its_bytes) {
   for (const std::size_t pattern_bytes : {1U, 2U, 3U, 5U, 7U, 8U, 13U, 16U}) {
     const auto pattern = noise(pattern_bytes, 7);
@@ -358,7 +358,7 @@ TEST(SealedTables, the_crc_of_a_splat_is_that_of_its_bytes) {
       }
     }
   }
-  // A splat of twice the bytes is the splat and once more the splat.
+  // A splat of twice the size is the splat concatenated with itself.
   const auto half = digest_of_splat(HashAlgorithm::crc64nvme, noise(16, 1), std::uint64_t{1} << 62).value();
   const auto both = digest_of_splat(HashAlgorithm::crc64nvme, noise(16, 1), std::uint64_t{1} << 63).value();
   EXPECT_EQ(crc64nvme_combine(half.crc64nvme(), half.crc64nvme(), std::uint64_t{1} << 62), both.crc64nvme());
@@ -421,7 +421,7 @@ TEST_F(SealedSet, survives_each_call_that_fails_once_while_it_is_loaded) {
 
 TEST_F(SealedSet, reports_why_pages_cannot_be_fetched_while_verifying) {
   using testing::Call;
-  // Each of the pieces that are fetched, on a thread of its own, while others wait for them.
+  // Fails the call for each piece in turn. One thread fetches the pieces while others wait for them.
   for (int nth = 0; nth < 8; ++nth) {
     forget_everything();
     port_.fail_at(Call::advise, port_.count(Call::advise) + nth, std::errc::io_error);
@@ -449,7 +449,7 @@ TEST_F(SealedSet, verification_can_be_stopped) {
       how.work.stop = stop.get_token();
       how.work.on_progress = [&](const Progress&) { stop.request_stop(); };
       const auto loaded = ht::load(*model_, how);
-      // What had come already when it was asked to stop may be all.
+      // All bytes may have been loaded before the stop request; the load then succeeds.
       if (!loaded) {
         EXPECT_EQ(loaded.error().code(), ErrorCode::cancelled) << to_string(loaded.error());
         EXPECT_EQ(loaded.error().rule(), "work_is_not_stopped");
@@ -461,7 +461,7 @@ TEST_F(SealedSet, verification_can_be_stopped) {
 
 TEST(SealedSplit, is_stored_beside_the_first_part) {
   const testing::TemporaryFolder folder;
-  // An archive whose tensor is in another file is a model of two files, too.
+  // An archive whose tensor is in another file is also a model of two files.
   std::filesystem::create_directory(folder / "data");
   write_file(folder / "data" / "w.bin", std::string_view("weights!"));
   write_file(folder / "m.irpa",

@@ -25,8 +25,8 @@ class TensorPieces {
     io::FileRange range;
   };
   std::vector<Part> parts_;        // by file and offset
-  std::size_t next_ = 0;           // parts before it have begun
-  std::vector<std::size_t> open_;  // begun and not finished
+  std::size_t next_ = 0;           // the first part that has not begun
+  std::vector<std::size_t> open_;  // parts that have begun and are not finished
   const PieceConsumer& consumer_;
 };
 

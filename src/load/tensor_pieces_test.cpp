@@ -30,7 +30,7 @@ class Pieces : public ::testing::Test {
     std::uint64_t offset;
     std::uint64_t bytes;
   };
-  // Not in the order of the file, with a gap, shared bytes, one within another, and another file.
+  // Tensors out of file order, with a gap, with shared bytes, one inside another, and one in another file.
   std::vector<Tensor> tensors_{{"late", 0, 25, 10}, {"first", 0, 2, 8},  {"over", 0, 8, 14},
                                {"in", 0, 9, 2},     {"other", 1, 5, 30}, {"none", 0, 3, 0}};
   std::optional<Catalog> catalog_;

@@ -115,7 +115,7 @@ class Window::Shell {
     }
   }
 
-  // Performs the pending effect without the lock.
+  // Performs the pending effect. The lock is released meanwhile.
   void perform(std::unique_lock<std::mutex>& lock, const std::stop_token& over) {
     const auto effect = *std::exchange(effect_, std::nullopt);
     lock.unlock();

@@ -1,4 +1,4 @@
-// Windows on a system where anything fails, and windows that are stopped.
+// Windows whose system calls fail, whose file is truncated, or that are stopped.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -28,7 +28,7 @@ using testing::tensor_bytes;
 
 class WindowFaults : public testing::LayeredModel {
  protected:
-  /// Two passes; each layer is tried until it is entered, and each failure is one that names the file.
+  /// Runs two passes and retries each layer until it is entered. Each error names the file.
   void run(Window& window) const {
     for (std::size_t i = 0; i < 2 * layers; ++i) {
       for (int tries = 0;; ++tries) {
@@ -63,7 +63,7 @@ TEST_F(WindowFaults, any_call_may_fail_once) {
         calls = port.count(static_cast<Call>(call));
         EXPECT_EQ(port.open_files(), 0);
         EXPECT_EQ(port.mapped_regions(), static_cast<Call>(call) == Call::unmap ? 1 : 0);
-        // Only opening may fail for good.
+        // Only a failure during opening is final: the run retries each enter.
         EXPECT_TRUE(used || port.count(Call::advise) == 0) << to_string(used.error());
       }
     }
@@ -89,7 +89,7 @@ TEST_F(WindowFaults, truncated_file_is_reported_when_its_layer_is_entered) {
   for (const bool own_thread : {false, true}) {
     const auto whole = std::filesystem::file_size(path_);
     auto window = open(room_for(layers, own_thread));
-    // Within the second layer.
+    // Truncates the file within the second layer.
     std::filesystem::resize_file(path_, 4 * tensor_bytes);
     ASSERT_TRUE(window.enter(0));
     for (int tries = 0; tries < 2; ++tries) {
@@ -102,7 +102,7 @@ TEST_F(WindowFaults, truncated_file_is_reported_when_its_layer_is_entered) {
     }
     std::filesystem::resize_file(path_, whole);
     for (std::size_t i = 0; i < layers; ++i) {
-      // It may have been tried ahead while it was not there.
+      // The first enter may return the error of a prefetch from the truncated file.
       EXPECT_TRUE(window.enter(i) || window.enter(i)) << i;
     }
   }
@@ -134,7 +134,7 @@ TEST_F(WindowFaults, work_is_not_stopped) {
   }
 }
 
-// Where a thread waits within a call until it may go on.
+// Blocks a thread inside a system call until `open` is called.
 class Gate {
  public:
   void pass() {
@@ -162,7 +162,7 @@ TEST_F(WindowFaults, pending_enter_returns_at_once_after_a_stop) {
     gate.wait_until_reached();
     source.request_stop();
   });
-  // What is fetched is still under way.
+  // The fetch is still in flight.
   const auto entered = window.enter(0);
   ASSERT_FALSE(entered);
   EXPECT_EQ(entered.error().code(), ErrorCode::cancelled);
@@ -170,7 +170,7 @@ TEST_F(WindowFaults, pending_enter_returns_at_once_after_a_stop) {
 }
 
 TEST_F(WindowFaults, fetching_ends_between_two_pieces) {
-  // Layers of four pieces, all holes.
+  // A layer of four pieces, all holes.
   constexpr std::uint64_t bytes = 64 << 20;
   constexpr int calls_a_piece = 16 + 1;
   const auto header =

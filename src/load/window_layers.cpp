@@ -121,7 +121,7 @@ LayerTable layers_of(const Catalog& catalog, const LayerPattern& pattern) {
 
 namespace {
 
-// Bytes per readahead call: systems with small limits read no more for one call.
+// Bytes per readahead call. Some systems read no more than this for one call.
 constexpr std::uint64_t prefetch_step_bytes = std::uint64_t{1} << 20;
 
 // Returns the first of a layer's ranges in the file that ends after the given offset; null if there is none.
@@ -181,7 +181,7 @@ Result<void> LayerPages::drop(std::size_t layer) {
 Result<void> LayerPages::drop_unshared(std::size_t layer, io::FileRange range) {
   const std::uint64_t end = end_of(range);
   while (range.offset < end) {
-    // The end of the bytes that other layers hold from here on, and where their next range begins.
+    // The end of the bytes at `range.offset` that other layers hold, and the start of their next range.
     std::uint64_t shared_end = range.offset;
     std::uint64_t next = end;
     for (const auto other : sharing_) {

@@ -48,7 +48,7 @@ struct LayerTable {
   std::vector<Row> rows;
   /// Numbers in the catalog, in file order within a layer.
   std::vector<std::size_t> tensors;
-  /// In file order within a layer, where they neither touch nor overlap.
+  /// In file order within a layer. The ranges of one layer neither touch nor overlap.
   std::vector<io::FileRange> ranges;
 
   [[nodiscard]] std::span<const std::size_t> tensors_of(std::size_t layer) const noexcept {

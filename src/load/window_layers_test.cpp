@@ -21,7 +21,7 @@ TEST(WindowLayers, number_is_at_the_position_in_the_pattern) {
   EXPECT_EQ(number("*.experts.{}.*", "layers.7.experts.2.w"), 2U);
   EXPECT_EQ(number("*{}*", "layers.7.experts.2.w"), 7U);
   EXPECT_EQ(number("h{}", "h5"), 5U);
-  // All digits of a number are its own.
+  // A number always includes all of its adjacent digits.
   EXPECT_EQ(number("1{}", "12"), std::nullopt);
   EXPECT_EQ(number("{}", "12"), 12U);
   EXPECT_EQ(number("{}", ""), std::nullopt);
@@ -80,7 +80,7 @@ TEST(WindowLayers, pattern_has_one_number) {
   EXPECT_FALSE(pattern.error().hint().empty());
 }
 
-// Tensors of bytes, one behind the other unless their place is told.
+// Builds a catalog of untyped tensors. Each tensor follows the previous one unless its offset is given.
 class Tensors {
  public:
   Tensors& add(std::string_view name, std::uint64_t bytes) { return add(name, bytes, end_); }

@@ -43,7 +43,7 @@ std::optional<Effect> prefetch_effect(const Ledger& ledger) {
     const std::size_t layer = (*ledger.entered + ahead) % ledger.layers.size();
     if (ledger.layers[layer].presence == Presence::present) continue;
     if (ledger.unfetched && ledger.unfetched->layer == layer) return std::nullopt;
-    // After a layer that waits for room, fetch only layers with reserved room: another would take that room.
+    // After a layer that waits for room, fetch only layers with reserved room; others would take that room.
     if (is_full && needs_room(ledger.layers[layer])) continue;
     if (auto effect = next_effect_for(ledger, layer, *ledger.entered)) return effect;
     is_full = true;
@@ -69,7 +69,7 @@ void end(Ledger& ledger, const Effect& effect) {
   }
 }
 
-// Continues when no Enter is pending, or when `answer` answers it.
+// Starts the next prefetch. Called when no Enter is pending, or when `answer` answers it.
 Step proceed(Ledger&& ledger, std::optional<Answer> answer = {}) {
   const auto effect = prefetch_effect(ledger);
   if (!effect) return {Idle{std::move(ledger)}, {}, std::move(answer)};

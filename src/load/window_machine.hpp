@@ -42,9 +42,9 @@ struct Ledger {
   std::uint64_t room = 0;
   std::uint64_t taken = 0;
   std::optional<std::size_t> entered{};
-  /// A failed fetch ahead, returned to the Enter of that layer. No later layer is fetched meanwhile.
+  /// A failed prefetch, returned to the Enter of that layer. Until then, no later layer is fetched.
   std::optional<Unfetched> unfetched{};
-  /// A failed drop, returned to the next Enter. No effect is started meanwhile.
+  /// The error of a failed drop, returned to the next Enter. Until then, no effect is started.
   std::optional<Error> undropped{};
 };
 

@@ -1,4 +1,4 @@
-// What a window promises, tried with layers of any size, in any order, on any disk.
+// Properties of a window, with layers of any size, in any order, and with any failures.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 Error some_error() { return Error(ErrorCode::read_failed, "test", "it failed"); }
 
-// A disk, and what the window must not do whatever the disk does.
+// Simulates the disk and asserts the invariants of the window.
 class World {
  public:
   World(std::vector<std::uint64_t> bytes, std::uint64_t budget)
@@ -61,7 +61,7 @@ class World {
       awaited_.reset();
     }
     if (next.effect) begin(*next.effect);
-    RC_ASSERT(!awaited_ || under_way_);  // so it will be answered
+    RC_ASSERT(!awaited_ || under_way_);  // an effect in flight will answer the Enter
   }
   void begin(const Effect& effect) {
     RC_ASSERT(!under_way_);
@@ -143,7 +143,7 @@ RC_GTEST_PROP(WindowMachineProperties, repeated_passes_fetch_layers_that_do_not_
       RC_ASSERT(!world.is_awaited() || (pass == 0 && i == 0));
       world.finish_all();
     }
-    // What is fetched ahead for the next pass counts for this one.
+    // Layers that are prefetched for the next pass count for this pass.
     if (pass > 0) RC_ASSERT(world.fetched_bytes_ - before <= passing);
   }
 }

@@ -14,7 +14,7 @@ namespace {
 
 Error some_error() { return Error(ErrorCode::read_failed, "test", "it failed"); }
 
-// Copies what it is given, so that a test can go on from there more than once.
+// Copies the state, so that a test can continue from it more than once.
 Step after(State state, Event event) { return step(std::move(state), std::move(event)); }
 
 Ledger ledger_of(std::vector<std::uint64_t> bytes, std::uint64_t budget) {
@@ -35,7 +35,7 @@ const Ledger* ledger_in(const State& state) {
 
 bool is_awaited(const State& state) { return std::holds_alternative<Awaited>(state); }
 
-// The one that is under way in a state.
+// Returns the effect that is in flight in a state.
 std::optional<Effect> effect_of(const State& state) {
   return std::visit(
       [](const auto& s) -> std::optional<Effect> {
@@ -62,7 +62,7 @@ std::vector<Event> events(std::size_t layers) {
   return all;
 }
 
-// What tells two states apart.
+// Returns a text that differs for any two states.
 std::string key_of(const State& state) {
   std::ostringstream key;
   key << name_of(state);
@@ -78,7 +78,7 @@ std::string key_of(const State& state) {
   return key.str();
 }
 
-// Every state that a window of these layers can get into.
+// Returns every reachable state of a window with these layers.
 std::map<std::string, State> reachable(const std::vector<std::uint64_t>& bytes, std::uint64_t budget) {
   std::map<std::string, State> found;
   std::vector<State> to_do{Idle{make_ledger(bytes, budget)}};
@@ -94,7 +94,7 @@ std::map<std::string, State> reachable(const std::vector<std::uint64_t>& bytes, 
   return found;
 }
 
-// Layers of different sizes under every budget that holds the largest.
+// Sizes of the layers. The tests use every budget that holds the largest layer.
 const std::vector<std::uint64_t> small_layers{2, 1, 1, 3};
 
 void for_each_reachable(const std::function<void(const State&, std::uint64_t budget)>& look) {
@@ -130,14 +130,14 @@ TEST(WindowMachine, event_is_valid_in_the_state) {
       if (waits) {
         EXPECT_EQ(next.answer->error->code(), ErrorCode::bad_state);
       }
-      // It stays so, and whoever enters is told.
+      // The machine stays in Failed and answers each Enter with the error.
       const Step later = after(next.next, Enter{0});
       EXPECT_TRUE(std::holds_alternative<Failed>(later.next));
       EXPECT_EQ(later.answer.value().error.value().rule(), "event_is_valid_in_the_state");
       EXPECT_TRUE(std::holds_alternative<Failed>(after(next.next, Stop{some_error()}).next));
     }
   });
-  EXPECT_EQ(known.size(), 15U);  // and two of Failed
+  EXPECT_EQ(known.size(), 15U);  // Failed, which is not reached here, accepts two more
 }
 
 TEST(WindowMachine, budget_is_never_exceeded) {
@@ -173,7 +173,7 @@ TEST(WindowMachine, entered_layer_is_present_and_not_dropped) {
 TEST(WindowMachine, every_enter_is_answered) {
   for_each_reachable([](const State& state, std::uint64_t) {
     if (!is_awaited(state)) return;
-    // Whatever is under way ends, at most all others are dropped, and the layer comes.
+    // The effect in flight ends, other layers are dropped if necessary, and the layer is fetched.
     State at = state;
     std::optional<Answer> answer;
     for (int steps = 0; !answer && steps < 10; ++steps) {
@@ -249,7 +249,7 @@ TEST(WindowMachine, fetches_ahead_and_drops_behind) {
   EXPECT_EQ(at.effect, drop(1));
   at = after(at.next, Done{});
   EXPECT_EQ(at.effect, fetch(3));
-  // The last is followed by the first.
+  // After the last layer comes the first.
   at = after(after(after(at.next, Enter{3}).next, Done{}).next, Done{});
   EXPECT_EQ(at.effect, fetch(0));
 }
@@ -257,7 +257,7 @@ TEST(WindowMachine, fetches_ahead_and_drops_behind) {
 TEST(WindowMachine, failed_prefetch_is_returned_when_the_layer_is_entered) {
   auto at = after(after(Idle{ledger_of({1, 1, 1}, 9)}, Enter{0}).next, Done{});
   at = after(at.next, NotDone{some_error()});
-  // Nothing is fetched beyond it, and others can be entered.
+  // No layer after the failed one is prefetched; other layers can be entered.
   EXPECT_TRUE(std::holds_alternative<Idle>(at.next));
   at = after(at.next, Enter{2});
   EXPECT_TRUE(std::holds_alternative<Awaited>(at.next));
@@ -287,7 +287,7 @@ TEST(WindowMachine, failed_drop_is_returned_by_the_next_enter) {
   at = after(at.next, Enter{1});
   EXPECT_EQ(at.answer.value().error.value().rule(), "test");
   EXPECT_FALSE(at.effect);
-  // The next one tries again.
+  // The next Enter retries the drop.
   at = after(at.next, Enter{1});
   EXPECT_FALSE(at.answer.value().error);
   EXPECT_EQ(at.effect, drop(0));

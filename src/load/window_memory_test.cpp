@@ -1,5 +1,4 @@
-// Once a window is running it allocates nothing, on no thread; and memory that runs out while it is opened is
-// an error like others.
+// An open window allocates no memory on any thread. If memory runs out during opening, an Error is returned.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -45,7 +44,7 @@ TEST_F(WindowMemory, is_not_allocated_after_opening) {
       const std::size_t before = testing::allocation_count();
       pass();
       pass();
-      // And with a jump back.
+      // Also if the order of layers jumps back.
       for (const std::size_t layer : {5U, 2U, 6U, 2U}) good = window.enter(layer).has_value() && good;
       EXPECT_EQ(testing::allocation_count(), before) << "with room for " << room;
       EXPECT_TRUE(good);

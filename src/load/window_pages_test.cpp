@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::uint64_t mib = 1 << 20;
 
-// Layers 0 and 1 have some bytes in common, layers 0 to 2 all of one tensor, and layer 3 has none in the
-// file.
+// Layers 0 and 1 share some bytes, layers 0 to 2 share all bytes of one tensor, and layer 3 has no bytes in
+// the file.
 class WindowPages : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -32,7 +32,7 @@ class WindowPages : public ::testing::Test {
                                               {.kind = 1, .name = "3.a", .length = 8, .pattern = "a"}},
                                              40 * mib));
     const auto file = io::system_port().open(path_).value();
-    ASSERT_TRUE(io::system_port().sync(file));  // only what is on the disk can leave the page cache
+    ASSERT_TRUE(io::system_port().sync(file));  // dirty pages cannot leave the page cache
     in_memory_ = io::system_port().file_system(file).value() == io::FileSystem::memory;
     ASSERT_TRUE(io::system_port().close(file));
     model_ = Model::open(path_).value();
@@ -46,7 +46,7 @@ class WindowPages : public ::testing::Test {
     EXPECT_TRUE(mapped_->sources()[0]->cached(std::span(&query, 1)).value());
     return query.cached_bytes;
   }
-  /// How much of the file is in memory, in MiB; the page cache keeps or drops up to 2 of them at once.
+  /// MiB of the layer in the page cache, which keeps or drops up to 2 MiB at once.
   [[nodiscard]] double cached(std::size_t layer) const {
     std::uint64_t bytes = 0;
     for (const auto& range : table_.ranges_of(layer)) bytes += cached(range);
@@ -94,7 +94,7 @@ TEST_F(WindowPages, failures_name_the_tensor_of_the_layer) {
   LayerPages pages(model_->catalog(), table_, *mapped_, true);
   port_.fail_at(testing::Call::forget, 1, std::errc::invalid_argument);
   const auto dropped = pages.drop(2);
-  ASSERT_TRUE(dropped);  // its tensors touch each other, so it is one piece
+  ASSERT_TRUE(dropped);  // its tensors are adjacent, so one call drops them
   const auto again = pages.drop(0);
   ASSERT_FALSE(again);
   EXPECT_EQ(again.error().tensor(), "0.a");

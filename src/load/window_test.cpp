@@ -107,12 +107,13 @@ TEST_F(WindowTest, prefetches_the_next_layer) {
   });
   auto window = open(room_for(layers, true));
   ASSERT_TRUE(window.enter(0));
-  third_is_fetched.get_future().wait();  // nobody asked for it
+  third_is_fetched.get_future().wait();  // without an enter of that layer
   EXPECT_LE(window.statistics().waits, 1U);
 }
 
 TEST_F(WindowTest, resident_memory_stays_within_the_budget) {
-  // Large layers, as the page cache keeps pieces of up to 2 MiB whole; holes are cached like all else.
+  // The layers are large, because the page cache keeps folios of up to 2 MiB as a whole. Holes are cached
+  // like written data.
   constexpr std::uint64_t bytes = 16 << 20;
   constexpr std::uint64_t slack = 4 << 20;
   std::string json;
@@ -126,7 +127,7 @@ TEST_F(WindowTest, resident_memory_stays_within_the_budget) {
   std::filesystem::resize_file(path_, header.size() + 4 * bytes);
   auto& port = io::system_port();
   const auto file = port.open(path_).value();
-  ASSERT_TRUE(port.sync(file));  // only what is on the disk can leave the page cache
+  ASSERT_TRUE(port.sync(file));  // dirty pages cannot leave the page cache
   const bool in_memory = port.file_system(file).value() == io::FileSystem::memory;
   ASSERT_TRUE(port.close(file));
   if (in_memory) GTEST_SKIP() << "the folder for temporary files is memory itself";
@@ -141,7 +142,7 @@ TEST_F(WindowTest, resident_memory_stays_within_the_budget) {
     EXPECT_EQ(now[layer].cached_bytes, bytes);
     EXPECT_LE(cached, 2 * bytes + slack) << layer;
   }
-  // Those that stay in the page cache leave this process alone.
+  // Layers that are dropped from this process stay in the page cache if `empty_page_cache` is false.
   window =
       Window::open(model, {.budget_bytes = bytes, .empty_page_cache = false, .own_thread = false}).value();
   for (const std::size_t layer : {0U, 1U, 2U, 3U}) ASSERT_TRUE(window.enter(layer));
@@ -164,7 +165,7 @@ TEST_F(WindowTest, outlives_the_model_and_can_be_moved) {
 TEST_F(WindowTest, window_is_not_moved_from) {
   auto first = open(room_for(2));
   const auto second = std::move(first);
-  // NOLINTBEGIN(bugprone-use-after-move): that is what is tried.
+  // NOLINTBEGIN(bugprone-use-after-move): the test uses a moved-from window.
   expect_refusal(first.enter(0), ErrorCode::bad_state, "window_is_not_moved_from");
   EXPECT_EQ(first.size(), 0U);
   EXPECT_EQ(first.budget_bytes(), 0U);

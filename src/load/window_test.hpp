@@ -20,11 +20,11 @@ namespace ht::testing {
 inline constexpr std::size_t layers = 6;
 inline constexpr std::uint64_t tensor_bytes = 50'000;
 inline constexpr std::uint64_t layer_bytes = 2 * tensor_bytes;
-/// Of `Port::advise`: a wish to have it soon, and one to have it now.
+/// Calls of `Port::advise` for each fetch: one for readahead and one that populates the pages.
 inline constexpr int calls_a_fetch = 2;
 
-/// Six layers of two tensors each, between two tensors that are in none. Neither is a number of whole pages
-/// long, so that layers share pages at their ends.
+/// Six layers of two tensors each, between two tensors that are in no layer. No tensor is a whole number of
+/// pages long, so adjacent layers share a page.
 inline std::vector<std::byte> layered_file() {
   std::string json;
   std::uint64_t end = 0;
@@ -43,12 +43,12 @@ inline std::vector<std::byte> layered_file() {
   return safetensors_file(json + "}", end);
 }
 
-/// With room for so many layers.
+/// Options with a budget for this number of layers.
 inline WindowOptions room_for(std::uint64_t count, bool own_thread = false) {
   return {.budget_bytes = count * layer_bytes, .own_thread = own_thread};
 }
 
-/// Whether all bytes of a layer are those of the file.
+/// Whether all bytes of a layer equal those of the file.
 inline bool is_right(const Model& model, const Window& window, std::size_t layer, Bytes file) {
   return std::ranges::all_of(window.layer(layer).tensors, [&](std::size_t index) {
     const Entry entry = model.catalog()[index];
@@ -62,7 +62,7 @@ inline Result<void> pass(Window& window) {
   return {};
 }
 
-/// The model, through a port that can fail.
+/// Opens the model through a port whose calls can fail.
 class LayeredModel : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -10,7 +10,7 @@
 
 namespace ht::inline v1 {
 
-// The rows of a slice, and where they begin in the dense form of the whole tensor.
+// The rows of a slice, and their position in the dense form of the whole tensor.
 struct AnyTensor::Rows {
   std::vector<std::int64_t> dims;
   std::int64_t first = 0;
@@ -255,7 +255,7 @@ Result<void> AnyTensor::copy_to(MutableBytes into, std::uint64_t begin) const {
   });
 }
 
-// The bits behind the last element of a slice belong to the next row.
+// Clears the bits of the last byte that follow the last element of a slice: they belong to the next row.
 void AnyTensor::clear_padding(MutableBytes into, std::uint64_t begin) const noexcept {
   const int bits = type().bits;
   if (!rows_ || bits % 8 == 0 || begin + into.size() != byte_size()) return;
@@ -370,7 +370,7 @@ Result<AnyTensor::InPlace> AnyTensor::in_place(const DTypeInfo& requested) const
                       .with_hint("use copy, which byte-swaps it")));
     }
     if (!rows_ || entry.order == ElementOrder::row_major) return InPlace{.storage = HT_TRY(storage())};
-    // Rows of a column-major tensor are strided, and follow each other element by element.
+    // Rows of a column-major tensor are strided: each row begins one element after the row before.
     const auto offset =
         static_cast<std::uint64_t>(rows_->first) * static_cast<std::uint64_t>(requested.bits) / 8;
     return InPlace{.storage = HT_TRY(ModelAccess::whole(*this).storage()),

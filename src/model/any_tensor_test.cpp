@@ -48,7 +48,7 @@ class AnyTensors : public ::testing::Test {
     return {tensor.dims().begin(), tensor.dims().end()};
   }
 
-  // Rows 0 to 2 of [3, 2] as row-major, column-major and big-endian numbers.
+  // Files with the same values of a [3, 2] tensor, row-major and column-major, in both byte orders.
   static std::vector<std::vector<std::byte>> same_in_all_orders() {
     return {npy_file("<i2", false, "(3, 2)", stored<std::int16_t>({1, 2, 3, 4, 5, 6})),
             npy_file("<i2", true, "(3, 2)", stored<std::int16_t>({1, 3, 5, 2, 4, 6})),
@@ -199,7 +199,7 @@ TEST_F(AnyTensors, rows_are_whole_bytes_and_blocks) {
   expect_refusal(tensor.slice(1, 2), ErrorCode::misaligned, "rows_are_whole_bytes_and_blocks");
   EXPECT_EQ(copied(tensor.slice(2, 4).value()), copied(tensor).substr(3));
   EXPECT_EQ(copied(tensor.slice(1, 1).value()), "");
-  // The second half of the last byte is the next row's.
+  // The high 4 bits of the last byte belong to the next row and are 0 in the copy.
   const auto first = copied(tensor.slice(0, 1).value());
   EXPECT_EQ(first, std::string({copied(tensor)[0], static_cast<char>(copied(tensor)[1] & 0xF)}));
 }

@@ -157,7 +157,7 @@ Result<void> AnyTensor::read(MutableBytes into, std::span<const Slice> slices,
     const SelectionResult result{.type = HT_TRY(result_type(options)),
                                  .rounding = options.rounding.value_or(Rounding{}),
                                  .unpack = options.unpack};
-    // The bytes of an unknown type are its only element.
+    // Without slices, a tensor of an unknown type is read as bytes.
     const bool has_elements = stored.is_known() || !slices.empty();
     const Selection selection = has_elements ? HT_TRY(select(slices)) : Selection{};
     if (result.type.is_blocks() && !selection.has_whole_units(stored.block_elements)) {

@@ -32,7 +32,7 @@ class AnyValues : public ::testing::Test {
     return model.value().at(0).value();
   }
 
-  // A GGUF with one tensor of two rows of blocks.
+  // Returns the tensor of a GGUF file, with two rows of one block each.
   AnyTensor blocks(std::string_view encoding, const std::vector<std::byte>& data,
                    ByteOrder order = ByteOrder::little) {
     const auto found = find_encoding(encoding).value();
@@ -48,7 +48,7 @@ class AnyValues : public ::testing::Test {
     return only(file);
   }
 
-  // Noise with a finite scale of 1 in front, as Q4_0 has it.
+  // Noise as two Q4_0 blocks, each of which begins with the scale 1.
   static std::vector<std::byte> noise_of_q4_0() {
     auto data = testing::noise(36, 3);
     for (const std::size_t block : {0U, 18U}) {
@@ -77,7 +77,7 @@ TEST_F(AnyValues, of_blocks_are_decoded) {
   EXPECT_EQ(doubles(tensor.cast<F32>().value()), expected);
   EXPECT_EQ(doubles(tensor.cast<F64>().value()), expected);
   EXPECT_TRUE(std::ranges::any_of(expected, [](double value) { return value != 0; }));
-  // Rows without the rest.
+  // Decodes only the second row.
   const auto second = tensor.slice(1, 2).value();
   EXPECT_EQ(doubles(second.cast<F32>().value()), std::vector<double>(expected.begin() + 32, expected.end()));
   EXPECT_EQ(doubles(cast<F32>(typed.slice(1, 2).value()).value()), doubles(second.cast<F32>().value()));
@@ -116,7 +116,7 @@ TEST_F(AnyValues, of_every_encoding_are_the_same_in_either_byte_order) {
     const auto little = blocks(encoding->name, data).cast<F32>().value();
     const auto big_tensor = blocks(encoding->name, swapped, ByteOrder::big);
     const auto big = big_tensor.cast<F32>().value();
-    // By their bits: noise decodes to NaN here and there.
+    // Compares bits, because some of the noise decodes to NaN.
     EXPECT_TRUE(std::ranges::equal(little.bytes().value(), big.bytes().value()));
   }
 }

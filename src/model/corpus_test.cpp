@@ -12,10 +12,10 @@
 namespace ht::corpus_test {
 namespace {
 
-// The other projects' readers whose formats are read here.
+// The reference readers of other projects for the formats of this library.
 constexpr std::array<std::string_view, 3> references{"st-rust", "ggml-data", "iree-dump"};
 
-// The rows of a table below its heading, each with as many cells as that.
+// Returns the rows of a tab-separated table below its heading, each with as many cells as the heading.
 std::vector<std::vector<std::string>> rows_of(const std::filesystem::path& path) {
   std::vector<std::vector<std::string>> rows;
   std::ifstream file(path);
@@ -40,11 +40,11 @@ struct Verdicts {
   bool allow_incomplete;
 };
 
-// The reference reader's, but where the corpus has it that this reader differs on purpose.
+// The verdicts of the reference reader, except for files on which this library differs on purpose.
 Verdicts expected(const std::vector<std::string>& row) {
   const auto name = std::filesystem::path(row[0]).filename();
   if (name == "DATA_MEM_SIZE_OVERFLOW.gguf") return {false, false};
-  // A long name is none of its faults, but that its data is not there is.
+  // This library accepts the long name, but the data is missing.
   if (name == "TENSORS_BAD_NAME_SIZE.gguf") return {false, true};
   return {row[1] == "accept", row[2] == "accept"};
 }
@@ -76,7 +76,7 @@ TEST(Corpus, is_accepted_and_rejected_like_the_reference_readers) {
   EXPECT_GT(tried, 0);
 }
 
-// Files that are listed, each opened once, by their path in the corpus.
+// Opens the files of a listing by their path in the corpus, each file once.
 class Listed {
  public:
   explicit Listed(std::filesystem::path folder) : folder_(std::move(folder)) {
@@ -97,7 +97,7 @@ class Listed {
     return nullptr;
   }
 
-  // The entry of that name, which has to lie in the very file: a split model has others.
+  // Returns the entry of this name. Its data must be in this file and not in another part of a split model.
   std::optional<Entry> find(const std::string& path, const std::string& name) {
     const Model* model = open(path);
     const auto index = model != nullptr ? model->catalog().find(name) : std::nullopt;

@@ -12,7 +12,8 @@ using testing::write_file;
 
 class ModelCopy : public ::testing::Test {
  protected:
-  // The data counts up from 0, byte by byte, and begins so many bytes behind a multiple of 8.
+  // Opens a file whose data bytes count up from 0. The data begins `misaligned_by` bytes after a multiple
+  // of 8.
   Model open(std::string json, std::size_t data_bytes, std::size_t misaligned_by = 0) {
     while ((json.size() + 8) % 8 != misaligned_by) json += ' ';
     write_file(path_, safetensors_file(json, data_bytes));

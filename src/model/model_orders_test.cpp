@@ -16,7 +16,7 @@ using testing::tensor_note;
 using testing::write_file;
 using testing::Written;
 
-// Numbers as a file of either byte order has them.
+// Tensors in both element orders and both byte orders, and splats.
 class ModelOrders : public ::testing::Test {
  protected:
   Model open(const std::vector<std::byte>& file) {

@@ -75,7 +75,7 @@ TEST(ModelSources, descriptor_is_duplicated) {
   const auto model = Model::from_fd(fd, {.port = &port});
   ASSERT_EQ(close(fd), 0);
   ASSERT_TRUE(model) << to_string(model.error());
-  std::filesystem::remove(folder / "m");  // the name does not matter
+  std::filesystem::remove(folder / "m");  // the descriptor keeps the file open
   expect_values(*model, file);
   EXPECT_EQ(port.count(Call::map), 1);
   EXPECT_FALSE(Model::from_fd(-1));
@@ -95,7 +95,7 @@ TEST(ModelSources, file_is_mapped_when_its_first_tensor_is_used) {
   EXPECT_EQ(port.count(Call::map), 1);
 }
 
-// Where the address space has no room for the whole file.
+// The address space has no room for the whole file.
 TEST(ModelSources, tensors_are_mapped_one_by_one_where_the_file_does_not_fit) {
   const TemporaryFolder folder;
   const auto file = noise_file("safetensors", {100'000, 7});
@@ -124,7 +124,7 @@ TEST(ModelSources, tensors_are_mapped_one_by_one_where_the_file_does_not_fit) {
   EXPECT_EQ(port.mapped_regions(), 0);
 }
 
-// Not even for one tensor.
+// The address space has no room even for one tensor.
 TEST(ModelSources, tensors_are_read_where_the_address_space_has_no_room) {
   const TemporaryFolder folder;
   const auto file = noise_file("safetensors", {100'000, 7});
@@ -162,7 +162,7 @@ class ReadOnlyBlob : public io::Source {
   std::filesystem::path path_ = "blob.safetensors";
 };
 
-// A source in memory that calls itself by the path of a file.
+// A source in memory that has the path of a file.
 class NamedMemory final : public ReadOnlyBlob {
  public:
   NamedMemory(std::vector<std::byte> bytes, std::size_t shown)
@@ -174,7 +174,7 @@ class NamedMemory final : public ReadOnlyBlob {
   std::size_t shown_;
 };
 
-// Its bytes may be others than those at the path, so that nobody may copy the file instead.
+// The bytes of such a source may differ from the file at its path, so they are not marked as file-backed.
 TEST(ModelSources, only_bytes_of_files_are_file_backed) {
   const auto file = noise_file("safetensors", {1000, 7});
   const auto model = Model::from_source(std::make_shared<NamedMemory>(file, file.size())).value();

@@ -16,7 +16,7 @@ namespace {
 using testing::TemporaryFolder;
 using testing::write_file;
 
-// A user's own dtype, as a program would bring it.
+// A user-defined dtype.
 struct Byte {
   using Family = Byte;
   using Element = std::uint8_t;
@@ -25,7 +25,7 @@ struct Byte {
   static constexpr DTypeTag tag = user_tag(0);
 };
 
-// A .ht file whose data counts up from 0, byte by byte.
+// Writes a .ht file whose data bytes count up from 0.
 void write_ht(const std::filesystem::path& path, DTypeInfo dtype, std::vector<std::int64_t> dims) {
   const auto header = format_ht::describe(dtype, dims).value();
   const auto bytes = format_ht::encode(header);

@@ -28,7 +28,7 @@ class PrivateStorage : public ::testing::Test {
   }
   static std::byte first_of(const AnyTensor& tensor) { return tensor.bytes()->front(); }
   static MutableBytes writable(const Storage& storage) { return storage.writable_bytes().value(); }
-  // A value that the first byte of a tensor does not have.
+  // Returns a value that differs from the first byte of the tensor.
   static std::byte other_than_first(const AnyTensor& tensor) { return ~first_of(tensor); }
 
   testing::FaultyPort port_;
@@ -133,7 +133,7 @@ TEST_F(PrivateStorage, unreadable_page_is_an_error_and_keeps_other_writes) {
   EXPECT_EQ(error.code(), ErrorCode::changed_underfoot);
   EXPECT_EQ(error.tensor(), "t0");
   EXPECT_EQ(storage.bytes()[0], std::byte{9});
-  // Pages that were replaced by zeros are not restored, so the bytes stay an error.
+  // Pages that were replaced by zeros are not restored, so every later section over these bytes fails.
   EXPECT_FALSE(guarded(storage.bytes(), sum));
   EXPECT_TRUE(guarded(storage.bytes().first(100), [&] { return storage.bytes()[0]; }));
 }

@@ -15,7 +15,7 @@
 namespace ht::inline v1 {
 namespace {
 
-// Elements of a job: a multiple of every block, and of 8 packed elements.
+// Elements per job: a multiple of every block size and of 8, so that jobs have whole blocks and whole bytes.
 constexpr std::int64_t job_elements = std::int64_t{1} << 18;
 
 // Walks a selection, run by run: a run is a pass of the innermost loop.
@@ -36,7 +36,7 @@ class Runs {
   [[nodiscard]] std::int64_t remaining() const noexcept {
     return loops_.empty() ? 1 : loops_.back().count - index_.back();
   }
-  /// `elements` are at most `remaining`.
+  /// Moves on by `elements`, which is at most `remaining()`.
   void advance(std::int64_t elements) noexcept {
     if (loops_.empty()) return;
     index_.back() += elements;
@@ -110,7 +110,7 @@ constexpr int group_elements = 8;
 
 std::size_t bytes_of_code(int bits) noexcept { return static_cast<std::size_t>(bits + 7) / 8; }
 
-// Writes the elements of a group, each to bytes of its own. A byte follows the group.
+// Writes each element of a group to its own bytes. One readable byte must follow the group.
 void unpack_group(const std::byte* group, int bits, std::byte* codes) noexcept {
   for (int i = 0; i < group_elements; ++i) {
     for (int done = 0; done < bits; done += 8) {
@@ -123,7 +123,7 @@ void unpack_group(const std::byte* group, int bits, std::byte* codes) noexcept {
   }
 }
 
-// The inverse, for `count` elements. Unused bits of the last byte are 0.
+// The inverse of `unpack_group`, for `count` elements. Unused bits of the last byte are 0.
 void pack(const std::byte* codes, int bits, std::int64_t count, std::byte* into) noexcept {
   std::memset(into, 0, static_cast<std::size_t>(bytes_for(static_cast<std::uint64_t>(count), bits).value()));
   for (std::int64_t i = 0; i < count; ++i) {
@@ -136,7 +136,7 @@ void pack(const std::byte* codes, int bits, std::int64_t count, std::byte* into)
   }
 }
 
-// What all pieces of a read share.
+// The parameters of a read, shared by all its pieces.
 struct Reading {
   const StoredElements& stored;
   const Selection& selection;
@@ -145,16 +145,17 @@ struct Reading {
   /// Elements and bytes that are read together: a block, a group of packed elements, or one element.
   std::int64_t unit_elements;
   std::size_t unit_bytes;
-  /// Bytes of an element between reading and conversion: a decoded F32, a code, or as stored.
+  /// Bytes of an item. An item is an element between reading and conversion: a decoded F32, an unpacked code
+  /// or the stored bytes.
   std::size_t item_bytes;
-  /// Elements of the result that are whole bytes together.
+  /// Elements of the result that together fill whole bytes.
   std::int64_t grain;
   bool is_packed;
   bool is_copy;
-  /// Whether elements are converted or copied from their stored form, without items.
+  /// Whether units can be converted or copied directly from their stored form, without items.
   bool can_convert_units;
   bool is_large;
-  /// The bytes to read at once, if not in place.
+  /// Bytes to read at once, if the tensor cannot be used in place; 0 for the needed elements only.
   std::uint64_t window_bytes;
 };
 
@@ -209,12 +210,12 @@ class Piece {
     return {};
   }
 
-  // Items are the result, apart from their byte order.
+  // Whether items are written directly to the result; only their byte order may have to change.
   [[nodiscard]] bool writes_items() const noexcept {
     return r_.is_packed ? r_.result.unpack : r_.is_copy && r_.unit_elements == 1;
   }
 
-  // How many of the next elements can be converted from their stored form, without items.
+  // Returns how many of the next elements can be converted directly from their stored form, without items.
   [[nodiscard]] std::int64_t whole_units(const Runs& runs, std::int64_t remaining) const noexcept {
     constexpr std::int64_t min_elements = 32;  // fewer are not worth a call
     const std::int64_t unit = std::max(r_.unit_elements, r_.grain);
@@ -261,7 +262,7 @@ class Piece {
   Result<void> copy_stored(std::uint64_t offset, MutableBytes to) {
     if (r_.stored.in_place == nullptr) return r_.stored.read(offset, to);
     const std::byte* const from = r_.stored.in_place + offset;
-    // Streaming stores are aligned.
+    // Streaming stores need an aligned destination.
     const std::size_t head = std::min(to.size(), (0 - reinterpret_cast<std::uintptr_t>(to.data())) % 64);
     const std::size_t body = r_.is_large && r_.stored.relayout == nullptr ? (to.size() - head) / 64 * 64 : 0;
     if (body != 0) {
@@ -273,7 +274,7 @@ class Piece {
     return {};
   }
 
-  // Appends items: to the result if that consists of them, else to a buffer.
+  // Appends items to the result if `writes_items()`, else to a buffer.
   Result<void> stage(std::int64_t position, std::int64_t step, std::int64_t count) {
     std::byte* const items =
         writes_items() ? result_at(at_) : items_.data() + static_cast<std::size_t>(staged_) * r_.item_bytes;
@@ -286,7 +287,7 @@ class Piece {
     for (std::int64_t i = 0; i < count;) {
       const std::uint64_t offset = offset_of(position + i * step);
       const auto* const from = HT_TRY(window_at(offset, r_.unit_bytes, step < 0));
-      // All elements that are in the window.
+      // Bytes and elements that follow in the window.
       const std::uint64_t ahead =
           step < 0 ? offset - window_offset_ : window_offset_ + window_.size() - offset - r_.unit_bytes;
       const auto more = static_cast<std::int64_t>(ahead / static_cast<std::uint64_t>(std::abs(step_bytes)));
@@ -334,7 +335,7 @@ class Piece {
     return {};
   }
 
-  // Stored bytes in place, or in a window of the file that contains bytes to be read next.
+  // Returns stored bytes in place, or in a window: a buffer that also contains bytes to be used next.
   Result<const std::byte*> window_at(std::uint64_t offset, std::size_t bytes, bool backwards) {
     if (r_.stored.in_place != nullptr) return r_.stored.in_place + offset;
     if (offset < window_offset_ || offset + bytes > window_offset_ + window_.size()) {
@@ -394,7 +395,8 @@ class Piece {
   std::uint64_t window_offset_ = 0;
 };
 
-// Larger reads than the elements need pay off if several elements are on one page.
+// Returns the bytes to read at once; 0 for the needed elements only. Larger reads pay off if several elements
+// are on one page.
 std::uint64_t window_bytes_of(const Selection& selection, std::int64_t unit_elements,
                               std::size_t unit_bytes) {
   constexpr std::uint64_t page_bytes = 4096;
@@ -451,7 +453,7 @@ Result<Selection> select_elements(std::span<const std::int64_t> dims, std::span<
   std::vector<std::int64_t> counts(dims.size());
   for (std::size_t i = 0; i < dims.size(); ++i)
     counts[i] = HT_TRY(layout::count_slice(dims[i], slices[i].start, slices[i].stop, slices[i].step));
-  // Products of other extents may exceed 2^63-1 then.
+  // If a count is 0, the product of the other extents may exceed 2^63-1.
   if (std::ranges::find(counts, 0) != counts.end()) return Selection{};
   Selection selection{.first = first, .count = 1, .loops = {}};
   selection.loops.reserve(dims.size());
@@ -461,7 +463,7 @@ Result<Selection> select_elements(std::span<const std::int64_t> dims, std::span<
     selection.count *= count;
     selection.first += start * strides[i];
     if (count == 1) continue;
-    // With two elements or more, the step is within the dimension.
+    // With two elements or more, the step is smaller than the extent, so the product does not overflow.
     const Selection::Loop loop{count, step * strides[i]};
     auto& loops = selection.loops;
     if (!loops.empty() && loops.back().step == loop.count * loop.step) {
@@ -512,7 +514,7 @@ Result<void> read_selection(const StoredElements& stored, const Selection& selec
     if (jobs.count == 1) HT_TRY(jobs.run(0, 0));
     return report();
   }
-  // Without it, the calling thread runs jobs too.
+  // Without `meanwhile`, the calling thread runs jobs too.
   if (work.on_progress || work.stop.stop_possible()) jobs.meanwhile = report;
   return run_all(jobs);
 }

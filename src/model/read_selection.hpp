@@ -1,7 +1,7 @@
 // Reads selected elements of a stored tensor into dense, row-major memory.
 //
-// A Selection is a set of nested loops over the positions of the stored elements. It has no knowledge of
-// types and files. `read_selection` walks it in pieces on all processors, and converts each piece.
+// A Selection is a set of nested loops over the positions of the stored elements. It does not depend on types
+// and files. `read_selection` splits a selection into pieces and reads and converts them on all processors.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct Selection {
   [[nodiscard]] bool is_contiguous() const noexcept {
     return loops.empty() || (loops.size() == 1 && loops[0].step == 1);
   }
-  /// Whether the selection consists of whole units of this many elements, in their stored order inside.
+  /// Whether the selection consists of whole units of this many elements, each in its stored order.
   [[nodiscard]] bool has_whole_units(std::int64_t unit_elements) const noexcept;
 };
 
@@ -67,7 +67,8 @@ struct SelectionResult {
   [[nodiscard]] std::uint64_t bytes_for(std::int64_t elements) const noexcept;
 };
 
-/// Fills `into`, which has the size of the result. Elements as stored in blocks must be whole blocks.
+/// Fills `into`, which has the size of the result. A result that keeps stored blocks needs a selection of
+/// whole blocks.
 [[nodiscard]] Result<void> read_selection(const StoredElements& stored, const Selection& selection,
                                           const SelectionResult& result, MutableBytes into,
                                           const WorkOptions& work);

@@ -25,10 +25,10 @@ using testing::write_file;
 using Slice = AnyTensor::Slice;
 using ReadOptions = AnyTensor::ReadOptions;
 
-// A dtype of the caller's, with elements of one and a half bytes.
+// A user-defined dtype with elements of 12 bits.
 constexpr DTypeInfo user_dtype{user_tag(7), "U12", 12};
 
-// A format of one tensor of any type and order: the catalog is not in the file.
+// A format with one tensor of any type and order. The file has only data; the test sets the catalog entry.
 struct OneTensor {
   static constexpr std::string_view magic = "one tensor";
   static constexpr std::uint64_t data_offset = 64;
@@ -77,7 +77,7 @@ class Reads : public ::testing::Test {
     OneTensor::entry = entry;
     return only(OneTensor::file_of(data), options);
   }
-  // Rows 0 to 3 of [4, 3].
+  // A tensor [4, 3] with the values 0 to 11.
   AnyTensor numbers() {
     return only(
         npy_file("<i2", false, "(4, 3)", stored<std::int16_t>({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})));
@@ -226,7 +226,7 @@ TEST_F(Reads, fail_where_a_mapped_file_was_truncated) {
   EXPECT_EQ(tensor.read(out).error().code(), ErrorCode::changed_underfoot);
 }
 
-// Writes element `index` of a dense form: bits from a bit on.
+// Returns the bits of element `index` of a dense form.
 std::uint64_t bits_at(Bytes bytes, std::uint64_t index, int bits) {
   std::uint64_t value = 0;
   for (int bit = 0; bit < bits; ++bit) {
@@ -417,7 +417,7 @@ RC_GTEST_FIXTURE_PROP(Reads, equal_a_reference_for_all_types_orders_and_slices, 
 }
 
 RC_GTEST_FIXTURE_PROP(Reads, equal_slices_of_larger_tensors, ()) {
-  // More than one job, and runs that jobs divide.
+  // More than one job, and runs that are split between jobs.
   const std::int64_t rows = between(600, 900);
   const std::int64_t dims[] = {rows, 1024};
   const bool is_blocks = between(0, 1) == 0;

@@ -43,7 +43,7 @@ TEST(Relayout, differing_elements_have_no_splat_element) {
   EXPECT_EQ(element("aaab", 8), "");
   EXPECT_EQ(element("abac", 16), "");
   EXPECT_EQ(element("abcdefghabcdefgX", 64), "");
-  // Elements of 24 bits over a pattern of 16 begin with "aba" and go on with "bab".
+  // Elements of 24 bits in a pattern of 16 bits alternate between "aba" and "bab".
   EXPECT_EQ(element("ab", 24), "");
   EXPECT_EQ(element("aba", 16), "");
   EXPECT_EQ(element("abcabcabcabcabca", 24), "");

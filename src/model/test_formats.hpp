@@ -1,4 +1,4 @@
-// Files of other formats for tests of whole models, put together byte by byte.
+// Builds NPY and IRPA files byte by byte, for tests of whole models.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace ht::testing {
 
-/// Numbers as a file of either byte order stores them.
+/// Returns the bytes of the numbers in either byte order.
 template <class T>
 std::string stored(std::initializer_list<T> numbers, bool big_endian = false) {
   std::string text;
@@ -22,7 +22,7 @@ std::string stored(std::initializer_list<T> numbers, bool big_endian = false) {
   return text;
 }
 
-/// Bytes that grow at their end, little endian.
+/// Appends numbers and text to a buffer, in little-endian order.
 class Written {
  public:
   template <class T>
@@ -53,7 +53,7 @@ class Written {
   std::vector<std::byte> bytes_;
 };
 
-/// NPY 1.0: a Python dict, padded to 64 bytes, and the data.
+/// Returns an NPY 1.0 file: a header with a Python dict, padded to a multiple of 64 bytes, and the data.
 inline std::vector<std::byte> npy_file(std::string_view descr, bool fortran, std::string_view shape,
                                        std::string_view data) {
   std::string header = "{'descr': '" + std::string(descr) +
@@ -66,8 +66,8 @@ inline std::vector<std::byte> npy_file(std::string_view descr, bool fortran, std
   return file.text(header).text(data).bytes();
 }
 
-/// An entry of an IRPA archive: a splat where it has a pattern, in another file where it has a path, data
-/// of the archive else.
+/// An entry of an IRPA archive: a splat if it has a pattern, data in another file if it has a path, otherwise
+/// data in the archive.
 struct IrpaEntry {
   std::string name;
   std::string note{};
@@ -77,7 +77,7 @@ struct IrpaEntry {
   std::string pattern{};
 };
 
-/// The note by which IREE's Python runtime tells dtype and shape.
+/// Returns the note in which IREE's Python runtime stores dtype and shape.
 inline std::string tensor_note(std::string_view dtype, std::string_view shape) {
   return R"(TENSORv0:{"type": "Tensor", "dtype": ")" + std::string(dtype) + R"(", "shape": )" +
          std::string(shape) + "}";

@@ -1,4 +1,4 @@
-// Models of several files for tests, and what their tests ask over and over.
+// Files of models with several files, and checks that several tests share.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@
 
 namespace ht::testing {
 
-/// A safetensors file with these tensors, each U8 [4]; the bytes count up from 0 through all of them.
-/// `metadata` is the inside of a JSON object.
+/// Returns a safetensors file with these tensors, each U8 [4]. The data bytes of the file count up from 0.
+/// `metadata` contains the members of a JSON object.
 inline std::vector<std::byte> shard_file(std::initializer_list<std::string_view> names,
                                          std::string_view metadata = {}) {
   std::string json = "{\"__metadata__\":{" + std::string(metadata) + "}";
@@ -31,7 +31,7 @@ inline std::vector<std::byte> shard_file(std::initializer_list<std::string_view>
   return safetensors_file(json + "}", end);
 }
 
-/// An index of tensors and the files that they are in.
+/// Returns an index that maps tensors to files.
 inline std::string index_text(const std::vector<std::pair<std::string, std::string>>& map) {
   std::string json;
   for (const auto& [tensor, file] : map)
@@ -39,7 +39,7 @@ inline std::string index_text(const std::vector<std::pair<std::string, std::stri
   return R"({"metadata":{"total_size":4},"weight_map":{)" + json + "}}";
 }
 
-/// The error of what must fail with this code and rule and say what to do.
+/// Expects a failure with this code and rule and with a hint, and returns the Error.
 template <class T>
 Error refusal(const Result<T>& result, ErrorCode code, std::string_view rule) {
   if (result) {
@@ -76,7 +76,8 @@ inline std::vector<std::byte> noise(std::size_t bytes, unsigned seed) {
   return {all.begin(), all.end()};
 }
 
-/// F32 vectors of so many elements, called "t0", "t1", …; a format of a single tensor names it by its file.
+/// Returns a file with F32 vectors of these numbers of elements, named "t0", "t1", …. A format with a single
+/// tensor names the tensor after the file.
 inline std::vector<std::byte> noise_file(std::string_view format, const std::vector<std::int64_t>& elements) {
   CatalogBuilder builder(format);
   for (std::size_t i = 0; i < elements.size(); ++i) {

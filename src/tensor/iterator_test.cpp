@@ -76,7 +76,7 @@ TEST(Iterator, visits_nothing_in_an_empty_tensor) {
 }
 
 TEST(Iterator, ignores_strides_of_extent_1) {
-  // Such a stride was never checked, so it may be any number, this one too.
+  // The stride of an extent of 1 is never checked, so it may be the smallest integer.
   constexpr auto least = std::numeric_limits<std::int64_t>::min();
   const auto storage = counting(1, 3).storage();
   const auto tensor = must(Matrix::strided(storage, Rank<2>(1, 3), {least, 1}));
@@ -143,7 +143,7 @@ TEST(Iterator, walks_packed_elements) {
   EXPECT_TRUE(std::ranges::equal(seen, values));
 }
 
-// The elements that runs reach, and how many runs there are.
+// Returns the elements that the runs contain, and the number of runs.
 template <class T>
 std::pair<Numbers, int> walked_in_runs(const T& tensor) {
   Numbers numbers;

@@ -63,7 +63,8 @@ Result<void> check_index(Extents index, Extents extents) {
   return {};
 }
 
-// An empty shape may have other extents of any size. A stride that exceeds 2^63-1 is 0, as it has no element.
+// The other extents of an empty shape may have any size. A stride that exceeds 2^63-1 becomes 0, because no
+// element uses it.
 static std::int64_t next_stride(std::int64_t stride, std::int64_t extent) noexcept {
   return checked::multiply(stride, std::max<std::int64_t>(extent, 1)).value_or(0);
 }

@@ -28,7 +28,7 @@ struct View {
   [[nodiscard]] NaiveView model() const { return NaiveView::strided(extents, strides, first); }
 };
 
-// A dense shape, then transposes and slices, up and down: every view that a tensor can become.
+// A random view: a dense shape after random transposes and slices, with positive and negative steps.
 View random_view() {
   View view;
   view.extents = random_extents(4, 1, 6);
@@ -52,7 +52,7 @@ View random_view() {
   return view;
 }
 
-// The only strides that could be right are those that the neighbours of the first element dictate.
+// Returns the only strides that are possible: the distances from the first element to its neighbours.
 Ints dictated_strides(const NaiveView& reshaped) {
   Ints strides;
   for (std::size_t i = 0; i < reshaped.extents.size(); ++i) {
@@ -92,7 +92,7 @@ RC_GTEST_PROP(LayoutProperty, reach_is_the_lowest_and_highest_offset, ()) {
   Ints strides;
   for (std::size_t i = 0; i < extents.size(); ++i) strides.push_back(between(-9, 9));
   auto places = NaiveView::strided(extents, strides, 0).places;
-  places.push_back(0);  // A view without elements reaches nothing, and every other one its first.
+  places.push_back(0);  // offset 0 is always in the range, even without elements
   const auto [lowest, highest] = std::ranges::minmax(places);
   const auto reach = must(layout::reach(extents, strides));
   RC_ASSERT(reach.lowest == lowest);

@@ -38,7 +38,7 @@ TEST(Layout, counts_zero_elements_for_a_zero_extent) {
 }
 
 TEST(Layout, counts_more_dimensions_than_a_tensor_may_have) {
-  // A file may name any rank, and its size has to be counted before it can be refused.
+  // A file may contain any rank, and its elements are counted before the rank is checked.
   EXPECT_EQ(layout::count_elements(Ints(60, 2)).value(), std::int64_t{1} << 60);
 }
 
@@ -49,7 +49,7 @@ TEST(Layout, extents_are_not_negative) {
   expect_refused({-1});
   expect_refused({least});
   expect_refused({4, -2, -2});
-  // A zero elsewhere does not excuse it.
+  // A negative extent is refused even if another extent is 0.
   expect_refused({0, -1});
   expect_refused({-1, 0});
 }
@@ -61,7 +61,7 @@ TEST(Layout, elements_fit_63_bits) {
   expect_refused({most, 2});
   expect_refused({two_to_40, two_to_40});
   expect_refused(Ints(63, 2));
-  // The strides of an empty tensor have to be countable as well, wherever its zero stands.
+  // The product of the other extents of an empty shape must fit too, at any position of the 0.
   expect_refused({0, two_to_40, two_to_40});
   expect_refused({two_to_40, 0, two_to_40});
   expect_refused({two_to_40, two_to_40, 0});
@@ -120,7 +120,7 @@ TEST(Layout, row_major_strides_step_over_the_inner_dimensions) {
   };
   EXPECT_EQ(strides({2, 3, 4}), (Ints{12, 4, 1}));
   EXPECT_EQ(strides({}), Ints{});
-  // A zero extent counts as one, so that the strides of the others still tell them apart.
+  // A zero extent counts as 1, so that the strides of the other dimensions are distinct.
   EXPECT_EQ(strides({2, 0, 4}), (Ints{4, 4, 1}));
 }
 
@@ -183,7 +183,7 @@ TEST(Layout, strides_fit_63_bits) {
   expect_refused({2, 2}, {most, 1});
   expect_refused({2, 2}, {least, -1});
   expect_refused({most}, {2});
-  // Up and down are counted apart, so these two do not add up.
+  // The lowest and the highest offset are checked separately, so each may be near its limit.
   EXPECT_TRUE(layout::reach(Ints{2, 2}, Ints{most, least}));
 }
 
@@ -209,7 +209,7 @@ TEST(Layout, slice_is_within_bounds) {
 }
 
 TEST(Layout, counts_a_slice_as_a_loop_does) {
-  // All small slices: a random choice would meet the edges too seldom.
+  // Tests all small slices, because random slices rarely reach the edge cases.
   for (std::int64_t extent = 0; extent <= 6; ++extent) {
     for (std::int64_t begin = -3; begin <= 8; ++begin) {
       for (std::int64_t end = -3; end <= 8; ++end) {
@@ -263,7 +263,7 @@ TEST(Layout, reshape_splits_and_joins_contiguous_axes) {
   Ints strides(3);
   ASSERT_TRUE(layout::reshape_strides(Ints{4, 6}, Ints{6, 1}, Ints{2, 6, 2}, strides));
   EXPECT_EQ(strides, (Ints{12, 2, 1}));
-  // Every second column, backwards: still one step from each element to the next.
+  // A step of -2: the distance between neighbours is constant, so the axis can be split.
   ASSERT_TRUE(layout::reshape_strides(Ints{12}, Ints{-2}, Ints{3, 2, 2}, strides));
   EXPECT_EQ(strides, (Ints{-8, -4, -2}));
 }

@@ -27,7 +27,7 @@ Result<void> check_value_count(layout::Extents extents, std::uint64_t values) {
 
 namespace {
 
-// The device memory, if the claim is for a device. On the host it has no bytes.
+// Returns the device memory, or null if the claim is for the host. Device memory has no bytes on the host.
 const Storage::OnDevice* device_memory(const Claim& claim) noexcept {
   return claim.on_device ? std::get_if<Storage::OnDevice>(&claim.storage.origin()) : nullptr;
 }

@@ -17,7 +17,7 @@ using tests::must;
 constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
 
-// A claim of floats on 64 writable bytes, of which a test changes what it is about.
+// Checks claims of F32 elements on 64 writable bytes. Each test varies some of the parameters.
 class Placement : public ::testing::Test {
  protected:
   [[nodiscard]] Result<void> check(const Ints& extents, const Ints& strides, std::uint64_t offset,
@@ -51,7 +51,7 @@ TEST_F(Placement, accepts_a_claim_down_to_the_first_byte) {
   EXPECT_TRUE(check({2, 8}, {8, -1}, 28));
 }
 
-// The first byte that a walk touches and the first behind.
+// Returns the offsets of the first touched byte and of the first byte after the touched range.
 template <class D>
 std::array<std::int64_t, 2> touched(const Storage& storage, std::uint64_t offset, const Ints& extents,
                                     const Ints& strides) {
@@ -72,7 +72,7 @@ TEST_F(Placement, touches_the_bytes_from_the_lowest_to_the_highest_element) {
   EXPECT_EQ(touched<const U4>(storage_, 8, {3}, {1}), (Range{8, 10}));
   EXPECT_EQ(touched<U4>(storage_, 8, {3}, {-1}), (Range{7, 9}));
   EXPECT_EQ(touched<U4>(storage_, 8, {2}, {2}), (Range{8, 10}));
-  // Bits 6 to 11.
+  // The second element has bits 6 to 11.
   const auto second = placement::element_pointer<F6_E2M3>(storage_, 8) + 1;
   EXPECT_EQ((placement::bytes_between<F6_E2M3>(second, {0, 0}).size()), 2U);
   EXPECT_EQ((placement::bytes_between<F6_E2M3>(second, {2, 2}).size()), 1U);
@@ -89,7 +89,7 @@ TEST_F(Placement, elements_are_within_the_storage) {
   expect_outside(check({2}, {-1}, 0));
   expect_outside(check({16}, {-1}, 56));
   expect_outside(check({2, 8}, {-8, 1}, 28));
-  // As far away as can be counted.
+  // The largest distances that an offset can represent.
   expect_outside(check({2}, {most}, 0));
   expect_outside(check({2}, {least}, 60));
 }
@@ -155,7 +155,7 @@ TEST_F(Placement, counts_the_bits_of_packed_elements) {
   expect_outside(check({129}, {1}, 0, 4, 1));
   EXPECT_TRUE(check({85}, {1}, 0, 6, 1));
   expect_outside(check({86}, {1}, 0, 6, 1));
-  // Downwards: two elements of 4 bits lie in the byte before, a third does not.
+  // Backwards: the byte before the offset holds two elements of 4 bits, but not a third one.
   EXPECT_TRUE(check({3}, {-1}, 1, 4, 1));
   expect_outside(check({4}, {-1}, 1, 4, 1));
 }
@@ -172,7 +172,7 @@ TEST(DenseBytes, rounds_packed_elements_up_to_whole_bytes) {
 
 TEST(DenseBytes, bytes_fit_63_bits) {
   EXPECT_EQ(must(placement::dense_bytes(Ints{most}, 8)), static_cast<std::uint64_t>(most));
-  // In bits this overflows, in bytes it does not.
+  // The number of bits overflows, the number of bytes does not.
   EXPECT_EQ(must(placement::dense_bytes(Ints{most}, 4)), std::uint64_t{1} << 62);
   for (const int bits : {16, 32, 64}) {
     EXPECT_TRUE(

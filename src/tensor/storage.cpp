@@ -33,7 +33,7 @@ Result<Storage> Storage::owned(std::uint64_t bytes, std::uint64_t alignment) {
                       format_text("alignment {} is not a power of two", alignment))
                     .with_hint("use 1, 2, 4 and so on"));
   }
-  // Memory of this size is mostly a result that is written whole, for which small pages take long.
+  // Memory of this size is mostly a result that is written completely, which is slow with small pages.
   const bool is_large = bytes >= 4 * huge_page_bytes;
   if (is_large) alignment = std::max<std::uint64_t>(alignment, huge_page_bytes);
   const auto with_room = checked::add(bytes, alignment);
@@ -41,7 +41,7 @@ Result<Storage> Storage::owned(std::uint64_t bytes, std::uint64_t alignment) {
     return fail(out_of_memory(bytes));
   }
   return without_bad_alloc([&]() -> Result<Storage> {
-    // calloc instead of new: large zeroed blocks are pages that are not yet resident.
+    // calloc instead of new: large zeroed blocks are fresh pages, which are not resident until they are used.
     std::shared_ptr<void> owner(std::calloc(1, static_cast<std::size_t>(*with_room)), std::free);
     if (!owner) return fail(out_of_memory(bytes));
     void* start = owner.get();

@@ -53,7 +53,7 @@ TEST(Storage, aligns_to_a_cache_line_by_default) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(storage.bytes().data()) % 64, 0U);
 }
 
-// The flags that the kernel has for the memory at an address, of /proc/self/smaps.
+// Returns the kernel's VmFlags of the memory at an address, from /proc/self/smaps.
 std::string kernel_flags(const void* memory) {
   const auto address = reinterpret_cast<std::uintptr_t>(memory);
   std::ifstream maps("/proc/self/smaps");
@@ -135,11 +135,11 @@ TEST(Storage, shares_its_bytes_with_its_copies) {
   const Storage copy = one;
   must(one.writable_bytes())[0] = std::byte{9};
   one = Storage();
-  // The copy alone keeps them now.
+  // Only the copy keeps the bytes alive now.
   EXPECT_EQ(copy.bytes()[0], std::byte{9});
 }
 
-// An owner that tells how often it was released.
+// An owner that counts how often it was released.
 struct Owner {
   std::array<std::byte, 16> bytes{};
   std::atomic<int>* released;
@@ -205,7 +205,7 @@ TEST(Storage, is_copied_and_dropped_from_many_threads) {
         }
       });
     }
-    // The threads hold the bytes by themselves, so the last of them releases the owner.
+    // Only the threads own the bytes now, so the last thread releases the owner.
     storage = Storage();
     for (auto& thread : threads) thread.join();
   }
@@ -218,7 +218,7 @@ concept Lendable = requires(Container& container) { Storage::borrowed(container)
 
 TEST(Storage, borrows_the_bytes_of_a_container) {
   EXPECT_TRUE(Lendable<std::vector<std::byte>>);
-  // What may not be written has another name, so that nobody lends it by mistake.
+  // Read-only bytes need `borrowed_read_only`, so that they are not lent as writable by mistake.
   EXPECT_FALSE(Lendable<const std::vector<std::byte>>);
 }
 

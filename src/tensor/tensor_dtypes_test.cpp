@@ -28,7 +28,7 @@ struct TypesOf<DTypeList<Ds...>> {
   using type = ::testing::Types<Ds...>;
 };
 
-// The failing test says the dtype's name and not its number in the list.
+// Names each test after the dtype instead of its number in the list.
 struct DTypeName {
   template <class D>
   static std::string GetName(int) {
@@ -101,11 +101,11 @@ void expect_slice_within_a_byte() {
   const auto part = must(tensor.template slice<0>(3, 10));
   EXPECT_TRUE(part.is_contiguous());
   for (int i = 0; i < 7; ++i) EXPECT_EQ(must(part.at(i)).bits(), i + 3);
-  // It has no bytes of its own, but its copy has.
+  // The slice does not start at a byte, so it has no bytes. Its copy has.
   EXPECT_TRUE(fails(part.bytes(), ErrorCode::bad_state, "elements_are_contiguous"));
   const auto copy = must(part.copy());
   EXPECT_EQ(must(copy.bytes()).size(), static_cast<std::size_t>((7 * D::bits + 7) / 8));
-  // Writing changes no neighbour, though it shares bytes with both.
+  // Writes do not change the neighbours that share bytes with the slice.
   for (auto&& element : part) element = element_of<D>(15);
   EXPECT_EQ(must(tensor.at(2)).bits(), 2);
   EXPECT_EQ(must(tensor.at(3)).bits(), 15);
@@ -153,7 +153,7 @@ TEST(PackedTensor, assigns_elements_to_each_other) {
   const auto tensor = counting<I4>(4);
   tensor(0) = tensor(3);
   EXPECT_EQ(must(tensor.at(0)).bits(), 3);
-  // A reference is the element and not a copy of it.
+  // Assignment through a reference changes the element in the tensor.
   const auto last = tensor(3);
   last = I4::Element(-1);
   EXPECT_EQ(static_cast<int>(tensor(3)), -1);

@@ -66,7 +66,7 @@ TEST(Tensor, needs_one_value_per_element) {
 }
 
 TEST(Tensor, counts_the_values_before_allocating) {
-  // Four exabytes for one value: the mistake is the caller's and not the machine's.
+  // The shape needs 4 EiB, but the error is about the number of values, not about memory.
   EXPECT_TRUE(fails(Matrix::of(Rank<2>(std::int64_t{1} << 30, std::int64_t{1} << 30), {1}),
                     ErrorCode::size_mismatch, "values_match_the_shape"));
 }
@@ -99,7 +99,7 @@ TEST(Tensor, reports_out_of_bounds_for_each_dimension) {
   expect_outside(0, 3);
   expect_outside(-1, 0);
   expect_outside(0, -1);
-  // Unsigned indices that would come back into range if they were cut or made signed.
+  // Unsigned indices that a truncation or a conversion to a signed type could bring into range.
   expect_outside(std::numeric_limits<std::uint64_t>::max(), 0);
   expect_outside(0, std::uint64_t{1} << 63);
   expect_outside(0, (std::uint64_t{1} << 32) + 1);
@@ -137,7 +137,7 @@ TEST(Tensor, may_have_zero_elements) {
 }
 
 TEST(Tensor, slices_an_empty_range_with_any_strides) {
-  // Nothing is checked of strides that no element uses, so nothing may be calculated with them.
+  // Strides that no element uses are not checked, so no offset may be computed from them.
   constexpr auto most = std::numeric_limits<std::int64_t>::max();
   const auto tensor = must(Matrix::strided(must(Storage::owned(4)), Rank<2>(0, 10), {1, most}));
   EXPECT_EQ(must(tensor.slice<1>(0, 10, 2)).shape(), Rank<2>(0, 5));
@@ -222,7 +222,7 @@ TEST(Tensor, contiguous_copies_only_strided_views) {
   EXPECT_TRUE(dense.is_contiguous());
   EXPECT_FALSE(dense.storage() == tensor.storage());
   EXPECT_EQ(dense(2, 1), 5.0F);
-  // A read-only tensor stays one, whether it was copied or not.
+  // The result for a read-only tensor is read-only, whether it was copied or not.
   const ReadOnlyMatrix seen = transposed;
   EXPECT_TRUE((std::same_as<decltype(must(seen.contiguous())), ReadOnlyMatrix>));
   EXPECT_EQ(must(seen.contiguous())(2, 1), 5.0F);

@@ -1,4 +1,4 @@
-// Random chains of views, compared element by element with lists of places.
+// Random chains of view operations, compared element by element with a list of offsets.
 #include <htensor/tensor/tensor.hpp>
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ template <class D>
 using AnyTensor = std::variant<Tensor<D, Rank<0>>, Tensor<D, Rank<1>>, Tensor<D, Rank<2>>, Tensor<D, Rank<3>>,
                                Tensor<D, Rank<4>>>;
 
-// Calls f with the number as a compile-time constant: ranks and dimensions are types to a tensor.
+// Calls f with the number as a compile-time constant, because ranks and dimensions are template arguments.
 template <int Count, class F>
 void with_constant(std::size_t number, F f) {
   [&]<std::size_t... Ns>(std::index_sequence<Ns...>) {
@@ -44,7 +44,7 @@ void with_constant(std::size_t number, F f) {
   }(std::make_index_sequence<static_cast<std::size_t>(Count)>{});
 }
 
-// A tensor and what its elements have to be.
+// A tensor and a model of its elements.
 template <class D>
 struct Subject {
   AnyTensor<D> tensor;
@@ -114,7 +114,7 @@ struct Subject {
     with_constant<5>(extents.size(), [&](auto rank) {
       const auto shape = must(Rank<rank>::from(extents));
       auto reshaped = t.reshape(shape);
-      // Where no strides can do it, a copy in order always can.
+      // If no strides describe the new shape, a contiguous copy can always be reshaped.
       if (!reshaped) {
         RC_ASSERT(reshaped.error().rule() == "reshape_needs_no_copy");
         reshaped = must(t.contiguous()).reshape(shape);
@@ -151,7 +151,7 @@ void expect_equal(const Subject<D>& subject) {
       subject.tensor);
 }
 
-// No index that is one step or the whole range away from the last may be answered.
+// Indices just outside of each dimension, and the smallest and largest integers, must be refused.
 template <class D>
 void expect_closed(const Subject<D>& subject) {
   std::visit(

@@ -10,9 +10,9 @@
 
 namespace ht::tests {
 
-/// Any of the numbers from the first to the last.
+/// Returns a random number from `first` to `last`, both included.
 inline std::int64_t between(std::int64_t first, std::int64_t last) {
-  // RapidCheck starts with tiny sizes, at which a short range would always answer its first number.
+  // RapidCheck starts with tiny sizes, at which a short range would always return its first number.
   return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange<std::int64_t>(first, last + 1));
 }
 
@@ -26,7 +26,7 @@ inline Ints random_extents(std::int64_t max_rank, std::int64_t smallest, std::in
   return extents;
 }
 
-/// One to four extents whose product is `elements`, ones among them.
+/// Returns one to four extents whose product is `elements`. Some of them may be 1.
 inline Ints random_factors(std::int64_t elements) {
   Ints factors(static_cast<std::size_t>(between(1, 4)), 1);
   if (elements == 0) factors[below(factors.size())] = 0;
@@ -36,7 +36,7 @@ inline Ints random_factors(std::int64_t elements) {
   return factors;
 }
 
-/// begin, end and step of a slice that is inside of an extent, in either direction.
+/// A random slice within an extent, in either direction.
 struct RandomSlice {
   std::int64_t begin = 0;
   std::int64_t end = 0;

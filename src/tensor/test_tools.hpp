@@ -1,5 +1,4 @@
-// What the tests of tensors share: Results taken apart, elements as codes, and a model of views that is
-// too simple to be wrong.
+// Tools for tests of tensors: unwrapping of Results, elements as codes, and a simple model of views.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,14 +18,14 @@ namespace ht::tests {
 
 using Ints = std::vector<std::int64_t>;
 
-/// The value of a Result that has to have one; the test fails with the Error's text where it has none.
+/// Returns the value of a Result. Throws the Error's text if there is no value, so that the test fails.
 template <class T>
 T must(Result<T> result) {
   if (!result) throw std::runtime_error(to_string(result.error()));
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }
 
-/// Whether a Result failed with this code for the sake of this rule.
+/// Whether a Result failed with this code and rule.
 template <class T>
 ::testing::AssertionResult fails(const Result<T>& result, ErrorCode code, std::string_view rule) {
   if (!result && result.error().code() == code && result.error().rule() == rule) {
@@ -36,7 +35,7 @@ template <class T>
   return ::testing::AssertionFailure() << to_string(result.error()) << " by rule " << result.error().rule();
 }
 
-/// The stored bits of an element. Numbers would not do: NaN is unequal to itself and -0 equals 0.
+/// Returns the stored bits of an element. Numbers cannot be compared: NaN is unequal to NaN, and -0 equals 0.
 template <class Element>
 std::uint64_t code_of(const Element& element) {
   if constexpr (requires { element.bits(); }) {
@@ -48,7 +47,7 @@ std::uint64_t code_of(const Element& element) {
   }
 }
 
-/// The element with these bits, of which those that are too many are dropped.
+/// Returns the element with these bits. Bits above the width of the dtype are dropped.
 template <class D>
 typename D::Element element_of(std::uint64_t code) {
   using Element = typename D::Element;
@@ -62,7 +61,7 @@ typename D::Element element_of(std::uint64_t code) {
   }
 }
 
-/// Bits that differ from element to element and use the whole width of any dtype.
+/// Returns bits that differ from element to element and use the whole width of any dtype.
 inline std::uint64_t nth_code(std::int64_t n) {
   const std::uint64_t mixed = (static_cast<std::uint64_t>(n) + 1) * 0x9E3779B97F4A7C15U;
   return mixed ^ (mixed >> 29);
@@ -89,7 +88,7 @@ inline std::vector<Ints> all_indices(const Ints& extents) {
   return indices;
 }
 
-/// A view as the list of the places of all its elements, in row-major order.
+/// A view as the list of the offsets of all its elements, in row-major order.
 struct NaiveView {
   Ints extents;
   Ints places;
@@ -119,7 +118,7 @@ struct NaiveView {
     return places.at(position);
   }
 
-  /// The view of another shape whose every index comes from an index of this one.
+  /// Returns a view of another shape. `to_old` maps each of its indices to an index of this view.
   template <class ToOld>
   [[nodiscard]] NaiveView remap(Ints new_extents, ToOld to_old) const {
     NaiveView view{std::move(new_extents), {}};
@@ -157,7 +156,7 @@ struct NaiveView {
     });
   }
 
-  /// A reshape keeps the order of the elements, which is all there is to it.
+  /// A reshape does not change the order of the elements.
   [[nodiscard]] NaiveView reshape(Ints new_extents) const { return {std::move(new_extents), places}; }
 };
 

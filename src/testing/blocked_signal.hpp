@@ -17,7 +17,7 @@ class BlockedSigbus {
   BlockedSigbus& operator=(const BlockedSigbus&) = delete;
   ~BlockedSigbus() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
-  /// For the calling thread.
+  /// Whether the calling thread blocks SIGBUS.
   [[nodiscard]] static bool is_blocked() {
     sigset_t signals;
     pthread_sigmask(SIG_BLOCK, nullptr, &signals);

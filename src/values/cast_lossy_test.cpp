@@ -63,7 +63,7 @@ TEST(CastLossy, is_a_cast_where_every_value_fits) {
             (std::vector<float>{1.5F, std::numeric_limits<float>::infinity()}));
 }
 
-// Every second column of a transposed matrix, and packed elements that begin within a byte.
+// Reads every second column of a transposed matrix, and packed elements that begin within a byte.
 TEST(CastLossy, accepts_any_strides) {
   const auto matrix = numbers(6, 10);
   const auto view = must(matrix.transpose().slice<0>(9, -1, -2));
@@ -99,7 +99,7 @@ TEST(CastInto, fills_the_callers_elements) {
   EXPECT_EQ(cast_into(other, half).error().code(), ErrorCode::shape_mismatch);
 }
 
-// Elements that share their bytes with others leave those alone.
+// A cast into packed elements does not change other elements that share their bytes.
 TEST(CastInto, keeps_the_neighbours_of_packed_elements) {
   const auto room = must(Tensor<U4, Rank<1>>::zeros(Rank<1>(8)));
   for (std::int64_t i = 0; i < 8; ++i) room(i) = U4::Element(9);
@@ -119,10 +119,10 @@ TEST(Blocks, are_cast_to_and_from) {
   }
   EXPECT_EQ(floats(must(cast<F64>(blocks))), floats(back));
   EXPECT_EQ(floats(must(cast_lossy<BF16>(blocks))), floats(must(cast_lossy<BF16>(back))));
-  // Transposed rows are made contiguous first.
+  // Transposed rows are copied to contiguous memory before they are encoded.
   const auto strided = must(cast_lossy<Q8_0>(must(matrix.transpose().copy()).transpose()));
   EXPECT_TRUE(std::ranges::equal(strided.bytes(), blocks.bytes()));
-  // From blocks to others.
+  // Blocks can be encoded again.
   EXPECT_EQ(floats(must(cast<F32>(must(cast_lossy<Q8_0>(blocks))))), floats(back));
 }
 

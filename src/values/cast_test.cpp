@@ -17,7 +17,7 @@ using tests::element_of;
 using tests::fails;
 using tests::must;
 
-// The value of an element as a double, which holds those of all narrow dtypes exactly.
+// Returns an element as a double, which represents the values of all narrow dtypes exactly.
 template <class Element>
 double number_of(const Element& element) {
   if constexpr (std::same_as<Element, std::complex<float>>) {
@@ -200,7 +200,7 @@ TEST(AsView, copy_materializes_the_values) {
   EXPECT_EQ(static_cast<float>(copy(0, 1)), 3.0F);
 }
 
-// What may not be said at all; the messages are in compile_fail.
+// Calls that do not compile. compile_fail tests the messages of compilers.
 template <class To, class From>
 concept Upcasts = requires(const Tensor<From, Rank<1>>& tensor) { upcast<To>(tensor); };
 template <class To, class From>

@@ -119,8 +119,9 @@ struct Overflow {
   }
 };
 
-// Rounds numbers with these bits to codes, once. Unless `IsNearest`, `random` decides: numbers below 2^32 or
-// 2^64 for stochastic rounding, 0 to round toward zero.
+// Rounds the numbers with these bits to codes, with one rounding. `IsNearest` selects rounding to nearest
+// even. Otherwise `random` is added before truncation: random numbers below 2^32 or 2^64 for stochastic
+// rounding, 0 for rounding toward zero.
 template <FloatLayout L, bool IsNearest, class Tag>
 HWY_INLINE hn::Vec<Tag> narrow(Tag words, hn::Vec<Tag> bits, hn::Vec<Tag> random,
                                const Overflow<L, hn::TFromD<Tag>>& overflow) {
@@ -144,7 +145,7 @@ HWY_INLINE hn::Vec<Tag> narrow(Tag words, hn::Vec<Tag> bits, hn::Vec<Tag> random
   const auto negative = hn::ShiftRight<word_bits - 1>(bits);
   auto code = hn::Zero(words);
   if constexpr (L.exponent_bits == source.exponent_bits) {
-    // The same exponents: codes are the leading bits.
+    // The exponent fields are equal, so codes are the leading bits.
     const auto rest = hn::Set(words, (Word{1} << dropped) - 1);
     if constexpr (IsNearest) {
       const auto odd = hn::And(hn::ShiftRight<dropped>(magnitude), one);
@@ -208,7 +209,7 @@ HWY_INLINE hn::Vec<Tag> narrow(Tag words, hn::Vec<Tag> bits, hn::Vec<Tag> random
   }
 }
 
-// The same for a layout of powers of two, which has no zero and no sign.
+// Like `narrow`, for a layout of powers of two, which has no zero and no sign.
 template <FloatLayout L, class Word>
 HWY_INLINE Word narrow_to_scale(Word bits, Word random, const Demotion& demotion,
                                 const Overflow<L, Word>& overflow) {
@@ -253,8 +254,8 @@ HWY_INLINE Int round_to_integer(double value, Rounding::Mode mode, std::uint64_t
   return static_cast<Int>(rest < 0 ? truncated - 1 : truncated + 1);
 }
 
-// The magnitude as a double whose last bit is set if inexact (round to odd), so that rounding again is
-// correct.
+// Returns the magnitude as a double. If the conversion is inexact, the last bit is set (round to odd), so
+// that a second rounding is correct.
 HWY_INLINE double to_double_odd(std::uint64_t magnitude) {
   const int excess = 11 - std::min(std::countl_zero(magnitude), 11);
   const std::uint64_t kept = magnitude >> excess;
@@ -263,7 +264,7 @@ HWY_INLINE double to_double_odd(std::uint64_t magnitude) {
          static_cast<double>(std::uint64_t{1} << excess);
 }
 
-// Codes of packed elements; eight of them have a whole number of bytes.
+// Unpacks codes of packed elements in groups of eight, which are whole bytes.
 template <class D>
 void unpack(const std::byte* stored, std::uint8_t* codes, std::int64_t count) {
   constexpr std::uint64_t mask = (1U << D::bits) - 1U;
@@ -296,7 +297,7 @@ void pack(const std::uint8_t* codes, std::byte* into, std::int64_t count) {
 template <std::size_t Lanes, class From, class To, class Convert>
 HWY_INLINE void for_each_vector(const From* from, To* into, std::int64_t count, Convert convert) {
   constexpr std::int64_t lanes = Lanes;
-  // Elements may be at any address. memcpy of a typed pointer asserts the alignment of its type.
+  // Elements may be unaligned. memcpy from a typed pointer would assert the alignment of its type.
   const auto bytes_from = [&](std::int64_t at) {
     return reinterpret_cast<const std::byte*>(from) + at * std::int64_t{sizeof(From)};
   };

@@ -61,7 +61,7 @@ void convert_integers(const std::byte* stored, std::byte* into, std::int64_t cou
 
 using ConvertIntegers = void (*)(const std::byte*, std::byte*, std::int64_t, const Demotion&);
 
-// Pairs of 64-bit types for which F64 as an intermediate type would round.
+// Returns the direct conversion of 64-bit integers if F64 as an intermediate type would round; else null.
 ConvertIntegers find_integers(DTypeTag from, DTypeTag to) noexcept {
   const bool is_signed = from == I64::tag;
   if (!is_64_bit_integer(from)) return nullptr;

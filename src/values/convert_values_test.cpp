@@ -20,7 +20,7 @@
 #include "values/kernel_targets.hpp"
 #include "values/targets.hpp"
 
-// After the targets, as they select its parts.
+// Included after kernel_targets.hpp, which selects Highway's targets.
 #include <hwy/highway.h>
 
 namespace ht::convert_values_test {
@@ -35,13 +35,13 @@ using tests::must;
 using values::Conversion;
 using values::convert_values;
 
-// The slow reference: a number taken apart, rounded once to the code of another dtype.
+// The result of the slow reference, which rounds the exact number once to a code of another dtype.
 struct Rounded {
   std::uint64_t code = 0;
   bool is_exact = false;
 };
 
-// `significand` / 2^shift toward zero, and whether the rest rounds up.
+// Returns `significand` / 2^shift, rounded toward zero or to nearest even.
 std::uint64_t shift_right(std::uint64_t significand, int shift, Rounding::Mode mode, bool& is_exact) {
   is_exact = true;
   if (shift <= 0) return significand << -shift;
@@ -102,7 +102,7 @@ Rounded reference_integer(int bits, bool has_sign, Parts parts, const Rounding& 
   return result;
 }
 
-// A dtype known at run time, so that pairs of dtypes are not pairs of instantiations.
+// A dtype known at run time, so that pairs of dtypes need no template instantiations.
 struct Kind {
   ElementType type;
   std::optional<FloatLayout> layout{};
@@ -171,7 +171,7 @@ Rounded reference(const Kind& from, const Kind& to, std::uint64_t code, const Ro
   return reference_integer(to.bits(), to.has_sign, parts, rounding);
 }
 
-// Every code of a narrow dtype; edges and random bits of a wide one.
+// Returns all codes of a narrow dtype, or the edge cases and random codes of a wide one.
 std::vector<std::uint64_t> codes_to_try(const Kind& kind) {
   std::vector<std::uint64_t> codes;
   if (kind.bits() <= 16) {
@@ -213,7 +213,7 @@ std::vector<std::uint64_t> converted(const Kind& from, const Kind& to,
   return to.unpack(into, codes.size());
 }
 
-// Payloads of NaN may differ where a dtype has several.
+// NaN codes are compared as a class, because their payloads may differ in dtypes with several NaNs.
 bool is_nan(const Kind& kind, std::uint64_t code) {
   return kind.layout && parts_of(kind, code).number_class == NumberClass::nan;
 }
@@ -254,7 +254,7 @@ TEST_P(ConvertFrom, saturates_into_every_dtype) {
   expect_reference_for_all({.mode = Rounding::Mode::toward_zero, .saturate = true});
 }
 
-// A stochastic result is one of the two neighbours, and an exact value stays.
+// A stochastic result is one of the two neighbouring values. Exact values do not change.
 template <class From, class To>
 void expect_neighbours() {
   const Kind from = kind_of<From>();
@@ -264,10 +264,10 @@ void expect_neighbours() {
   for (std::size_t i = 0; i < codes.size(); ++i) {
     const auto below = reference(from, to, codes[i], {.mode = Rounding::Mode::toward_zero});
     if (is_nan(to, below.code)) continue;
-    // Codes of floats are a sign and magnitudes in order; a negative integer counts down.
+    // Codes of floats increase with the magnitude; codes of negative integers decrease with it.
     const bool counts_down = !to.layout && parts_of(from, codes[i]).negative;
     const std::uint64_t above = (below.code + (counts_down ? ~std::uint64_t{0} : 1)) & to.mask();
-    // Values beyond the largest one overflow, as by the nearest one.
+    // Values beyond the largest one overflow, as in rounding to nearest.
     const auto nearest = reference(from, to, codes[i], {}).code;
     ASSERT_TRUE(found[i] == below.code || found[i] == nearest || (!below.is_exact && found[i] == above))
         << From::name << " 0x" << std::hex << codes[i] << " to " << To::name << " is " << found[i];
@@ -311,7 +311,7 @@ TEST(ConvertValues, rounds_at_random_without_bias) {
               1.0 / 128 / 128);
   EXPECT_NEAR(mean_of(2.25F, element_type_of<I8>(), read_i8), 2.25, 1.0 / 128);
   EXPECT_NEAR(mean_of(-2.25F, element_type_of<I8>(), read_i8), -2.25, 1.0 / 128);
-  // A quarter of the smallest subnormal is that subnormal in one of four cases.
+  // A quarter of the smallest subnormal is rounded up to it in one of four cases.
   EXPECT_NEAR(mean_of(0x1p-11F, element_type_of<F8_E4M3>(), read_e4m3), 0x1p-11, 0x1p-9 / 128);
 }
 
@@ -339,7 +339,7 @@ TEST(ConvertValues, random_bits_depend_only_on_seed_and_index) {
   EXPECT_NE(whole, other);
 }
 
-// One conversion of every kind of kernel, by every kind of processor that this machine can be.
+// Runs conversions of every kind of kernel on every target of this processor.
 TEST(ConvertValues, is_the_same_on_every_processor) {
   const auto all = [] {
     std::vector<std::uint64_t> results;

@@ -55,8 +55,8 @@ HWY_INLINE T number_at(Block bytes) {
   return value;
 }
 
-// Uses integers, except for one exact subtraction, so the result does not depend on the processor's subnormal
-// mode.
+// Converts an F16 with integer operations and one exact subtraction, so that the result does not depend on
+// the processor's subnormal mode.
 HWY_INLINE float half(std::uint32_t bits) {
   const std::uint32_t sign = (bits & 0x8000U) << 16;
   const std::uint32_t exponent = bits & 0x7C00U;
@@ -79,8 +79,8 @@ struct Elements {
   alignas(64) std::int8_t at[Count];
 };
 
-/// Prevents the compiler from forwarding an object from its stores to its loads in registers. A load that
-/// widens bytes or repeats a number is free; the same in registers takes up to four shuffles.
+/// Makes the compiler load the object from memory instead of forwarding its stores in registers. A load that
+/// widens bytes or repeats a number is free; in registers, the same takes up to four shuffles.
 template <class T>
 HWY_INLINE void reload(T& object) {
 #if defined(__GNUC__)
@@ -195,7 +195,7 @@ HWY_INLINE void split_pairs(Block bytes, std::int8_t* elements) {
   }
 }
 
-// Functions on eight elements in a word, the first in the lowest byte.
+// Functions on eight elements in a 64-bit word, the first element in the lowest byte.
 
 constexpr std::uint64_t each_byte(std::uint64_t value) { return value * 0x0101010101010101U; }
 
@@ -214,7 +214,7 @@ HWY_INLINE std::uint64_t subtract_from_each(std::uint64_t bytes, std::uint64_t n
   return ((bytes | each_byte(0x80)) - each_byte(n)) ^ each_byte(0x80);
 }
 
-/// Magnitudes, all nonzero, as int8. An element is negative if its bit of `signs` is set.
+/// Returns nonzero magnitudes with signs, as int8. An element is negative if its bit of `signs` is set.
 HWY_INLINE std::uint64_t with_signs(std::uint64_t magnitudes, std::size_t signs) {
   const std::uint64_t negative = spread_bits(signs);
   return (magnitudes ^ (negative * 255)) + negative;

@@ -1,5 +1,5 @@
-// Any bytes are blocks: each is decoded as every encoding, on every target of this machine, as the reference
-// does.
+// Decodes arbitrary bytes as blocks of every encoding, on every target of this processor, and compares the
+// values with those of the reference decoders.
 #include <bit>
 #include <cmath>
 #include <cstdlib>
@@ -23,7 +23,7 @@ void check(const std::uint8_t* data, std::size_t size) {
   constexpr std::size_t block_bytes{Encoding::block_bytes};
   constexpr std::size_t block_elements{Encoding::block_elements};
   const std::size_t count = size / block_bytes;
-  // Of exactly their size, so that the sanitizer sees each byte outside.
+  // Buffers of the exact size, so that AddressSanitizer detects an access outside of the blocks.
   const auto blocks = std::make_unique<std::uint8_t[]>(count * block_bytes);
   std::memcpy(blocks.get(), data, count * block_bytes);
   const auto values = std::make_unique<float[]>(count * block_elements);

@@ -33,7 +33,7 @@ namespace {
 using Bits = std::vector<std::uint32_t>;
 using Blocks = std::vector<std::uint8_t>;
 
-// NaNs are one value here: which of two NaNs an operation hands on is up to the processor.
+// All NaNs compare equal: which of two NaNs an operation returns depends on the processor.
 Bits bits_of(std::span<const float> values) {
   Bits bits;
   bits.reserve(values.size());
@@ -57,8 +57,8 @@ Bits decoded_by_reference(const Encoding& encoding, const Blocks& blocks) {
   return bits_of(values);
 }
 
-// In memory of exactly their size and at an odd address, so that a sanitizer sees a byte read or written
-// outside.
+// Decodes at an odd address in memory of the exact size, so that AddressSanitizer detects an access outside
+// of the blocks.
 Bits decoded(const Encoding& encoding, const Blocks& blocks) {
   const auto bytes = std::make_unique<std::byte[]>(blocks.size() + 1);
   std::memcpy(bytes.get() + 1, blocks.data(), blocks.size());
@@ -105,11 +105,11 @@ std::vector<T> read_numbers(const std::filesystem::path& path) {
   return numbers;
 }
 
-// The last operation of an encoding, after which its values are those of ggml bit for bit.
+// The last operation of a decoder. In both cases, values equal those of ggml bit for bit.
 //
-// A sum may be fused with the product before it where ggml is compiled for a processor that can. That changes
-// nothing: a half has 11 digits, and with the at most 6 of a scale and 5 of an element the product fits into
-// the 24 of F32. So the values are the same for all encodings, and none is only within an ulp.
+// If ggml is compiled for a processor with fused operations, a sum may be fused with the product before it.
+// Results do not change: a half has 11 significant bits, a scale at most 6 and an element at most 5, so the
+// product fits the 24 bits of F32.
 enum class Last { product, sum_after_exact_product };
 
 struct Rule {
@@ -181,7 +181,7 @@ TEST(DecodeBlocks, random_blocks_have_the_same_values_on_every_target) {
   }
 }
 
-// Zeros, subnormals, the largest numbers, infinities, NaNs, and a number between.
+// Zeros, subnormals, the largest numbers, infinities, NaNs, and one ordinary number.
 constexpr std::uint16_t extreme_halves[] = {0x0000, 0x8000, 0x0001, 0x83FF, 0x0400, 0x8401, 0x3555,
                                             0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7C01, 0x7E00, 0xFDFF};
 
@@ -232,7 +232,7 @@ TEST(DecodeBlocks, every_scale_of_a_byte_has_the_same_values_on_every_target) {
 }
 
 TEST(DecodeBlocks, blocks_of_a_pattern_have_the_same_values_on_every_target) {
-  // All bytes are the same or count up, so that fields next to one another are told apart.
+  // All bytes are equal or count up, so that a decoder that confuses adjacent fields is detected.
   for (const Encoding& encoding : library_encodings()) {
     Blocks blocks;
     for (std::size_t pattern = 0; pattern < 48; ++pattern) {
@@ -255,7 +255,7 @@ std::vector<float> values_of(EncodingTag tag, const Blocks& block) {
 TEST(DecodeBlocks, elements_of_q8_1_are_the_products_of_scale_and_integer) {
   Blocks block(Q8_1::block_bytes);
   put(block, 0, std::uint16_t{0x3800});  // 0.5
-  put(block, 2, std::uint16_t{0x7E00});  // The sum is not looked at.
+  put(block, 2, std::uint16_t{0x7E00});  // the decoder ignores the sum
   for (std::size_t i = 0; i < 32; ++i) block[4 + i] = static_cast<std::uint8_t>(8 * i - 128);
   const auto values = values_of(Q8_1::tag, block);
   for (std::size_t i = 0; i < 32; ++i) EXPECT_EQ(values[i], 4.F * static_cast<float>(i) - 64.F);

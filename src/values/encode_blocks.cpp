@@ -21,7 +21,7 @@ constexpr float largest_half = 65504;
 
 float inverse_of(float a) { return a == 0 ? 0 : 1 / a; }
 
-// NumberFacts::Magnitude bits are in the order of magnitudes; infinity and NaN come last.
+// The bits of magnitudes have the order of the magnitudes; infinity and NaN come last.
 std::int32_t magnitude_bits(float value) { return std::bit_cast<std::int32_t>(value) & 0x7fffffff; }
 
 // Replaces NaN and infinity as documented in the header. Returns the largest magnitude.
@@ -44,8 +44,8 @@ float make_finite(float* values, int count) {
   return limit;
 }
 
-// Copies values, makes them finite and divides them by a power of two, which is returned. The largest is then
-// between 1 and 4, or below 1 if it was subnormal, so sums of squares do not overflow.
+// Copies values, replaces NaN and infinity, and divides by a power of two, which is returned. The largest
+// magnitude is then between 1 and 4, or below 1 if it was subnormal, so sums of squares do not overflow.
 float load(const float* from, int count, float* to) {
   std::copy_n(from, count, to);
   const float largest = make_finite(to, count);
@@ -92,7 +92,7 @@ void put_codes(const float* values, float offset, float inverse, std::uint8_t* c
   for (int i = 0; i < Count; ++i) codes[i] = static_cast<std::uint8_t>(bits[i] & 0xff);
 }
 
-// Functions that write return the end of the written bytes.
+// The put functions return the end of the bytes that they have written.
 
 std::byte* put_half(Half half, std::byte* to) {
   to[0] = static_cast<std::byte>(half.bits & 0xff);
@@ -291,8 +291,9 @@ PackedLines fit_packed_lines(const Grid<32>& x, float unit) {
   return packed;
 }
 
-// Writes eight scales and eight mins of 6 bits. The upper two bits of the last four are above the first four
-// of each, in bytes 0 to 7. The lower four bits of the last four are in bytes 8 to 11.
+// Writes eight scales and eight mins of 6 bits. Bytes 0 to 7 have the first four scales and mins in their
+// lower six bits, and the upper two bits of the last four above them. Bytes 8 to 11 have the lower four bits
+// of the last four.
 std::byte* put_scales_and_mins(Eight scales, Eight mins, std::byte* to) {
   for (int row = 0; row < 4; ++row) {
     const auto scale = static_cast<int>(scales[row]);
@@ -312,7 +313,8 @@ void encode_packed_lines(const float* from, int /*blocks*/, std::byte* to) {
   constexpr int highest = (1 << Bits) - 1;
   Grid<32> grid;
   const float unit = load(from, 256, grid.elements);
-  // Mins are not negative, but their half can be: positive elements are encoded negated, with negated halves.
+  // Mins are not negative, but the half that multiplies them can be: positive elements are encoded negated,
+  // with negated halves.
   const bool is_negated = std::ranges::all_of(grid.elements, [](float element) { return element > 0; });
   if (is_negated) std::ranges::transform(grid.elements, grid.elements, std::negate());
   grid.set_columns();

@@ -25,7 +25,7 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 constexpr float largest_float = std::numeric_limits<float>::max();
 
-// Decoders as plain as the layouts; the encoders share no code with them.
+// Simple decoders for the tests. The encoders share no code with them.
 
 using Block = const std::uint8_t*;
 
@@ -130,7 +130,7 @@ Blocks encode(const Codec& codec, const Floats& values) {
 
 Floats through(const Codec& codec, const Floats& values) { return decode(codec, encode(codec, values)); }
 
-// The same numbers on every machine.
+// A random generator whose numbers are the same on every machine.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
@@ -141,7 +141,7 @@ class Random {
     return static_cast<std::uint32_t>(mixed >> 32);
   }
   std::uint32_t below(std::uint32_t limit) { return bits() % limit; }
-  // Between 0 and 1, never either.
+  // Returns a number between 0 and 1, both excluded.
   double uniform() { return (static_cast<double>(bits()) + 0.5) * 0x1p-32; }
   double gaussian() {
     return std::sqrt(-2 * std::log(uniform())) * std::cos(2 * std::numbers::pi * uniform());
@@ -166,7 +166,7 @@ Floats sample(const std::string& distribution, std::size_t count) {
   return floats(count, [&] { return random.gaussian() * 0.02 * (random.below(1000) == 0 ? 20 : 1); });
 }
 
-// Values of many magnitudes, made of integers alone.
+// Values of different magnitudes. They are computed exactly from integers, so they are the same everywhere.
 Floats rough_values(std::size_t count, std::uint64_t seed) {
   Random random(seed);
   return floats(count, [&] {
@@ -269,8 +269,9 @@ TEST(EncodeBlocks, error_is_at_most_2_per_cent_above_that_of_ggml) {
   EXPECT_EQ(compared, 3 * codecs().size());
 }
 
-// The largest error of an element, as parts of: the largest magnitude and the range among the elements that
-// share a scale, a row of them, and the largest magnitude in the block.
+// Bounds the error of an element by the sum of three terms: `of_largest` times the largest magnitude of its
+// row, `of_range` times the range of its row, and `of_block` times the largest magnitude of its block. The
+// elements of a row share a scale.
 struct ElementBound {
   std::string codec;
   std::size_t row;
@@ -315,17 +316,17 @@ TEST(EncodeBlocks, error_of_an_element_is_bounded_by_its_block) {
   }
 }
 
-// Bytes that make a block of random bytes use its extreme codes, scales and mins, as the encoder's own blocks
-// nearly always do.
+// Bytes to set in a block of random bytes, so that it uses the extreme codes, scales and mins, as nearly all
+// blocks of the encoder do.
 struct Extremes {
   std::string codec;
   std::vector<std::size_t> halves{};
   std::vector<std::size_t> zeros{};
-  // 15 in both nibbles, or eight fifth bits.
+  // Bytes with 15 in both nibbles, or with eight fifth bits.
   std::vector<std::size_t> ones{};
-  // The first 6-bit scale and min.
+  // Bytes of the first 6-bit scale and min.
   std::vector<std::size_t> six_bit_maxima{};
-  // Bytes with a sign, and the first of them is 127. Encoders never write -128.
+  // The range of signed bytes. The first is set to 127. -128 is replaced, as encoders never write it.
   std::size_t first_signed = 0;
   std::size_t end_signed = 0;
 };
@@ -366,9 +367,9 @@ Blocks blocks_with_extremes(const Extremes& places, std::size_t count) {
       for (const std::size_t byte : bytes) blocks[block + byte] = static_cast<std::byte>(value);
     };
     for (std::size_t i = 0; i < block_bytes; ++i) set({i}, static_cast<int>(random.below(256)));
-    // Normal and positive.
+    // The upper byte makes the half normal and positive.
     for (const std::size_t half : places.halves) set({half + 1}, static_cast<int>(0x20 + random.below(0x10)));
-    // The exponent.
+    // Byte 0 is the exponent.
     if (places.codec == "MXFP4") set({0}, static_cast<int>(1 + random.below(250)));
     set(places.zeros, 0);
     set(places.ones, 0xff);
@@ -519,7 +520,7 @@ TEST(EncodeBlocks, infinity_is_encoded_as_the_largest_finite_magnitude) {
       float largest = 0;
       for (std::size_t k = block; k < block + elements; ++k)
         if (!std::isinf(values[k])) largest = std::max(largest, std::abs(values[k]));
-      // The largest one itself stays.
+      // The largest element itself must not be replaced.
       ASSERT_NE(std::abs(values[i]), largest);
       values[i] = i % 2 == 0 ? infinity : -infinity;
       finite[i] = i % 2 == 0 ? largest : -largest;

@@ -66,7 +66,7 @@ inline float largest_of(Eight a) {
   for (int i = 1; i < Eight::size; ++i) largest = std::max(largest, a[i]);
   return largest;
 }
-// The bits of the numbers, in their order.
+// Stores the bits of the eight numbers in order.
 inline void put_bits(Eight a, std::int32_t* to) {
   std::memcpy(to, &a.low, sizeof a.low);
   std::memcpy(to + 4, &a.high, sizeof a.high);

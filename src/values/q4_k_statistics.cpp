@@ -118,8 +118,8 @@ struct PairSums {
   }
 };
 
-/// The scales and offsets of the groups in memory. A load repeats them in one instruction; in registers, that
-/// takes three.
+/// The scales and offsets of the groups in memory. A load repeats a number in one instruction; in registers,
+/// the same takes three instructions.
 struct GroupShorts {
   alignas(16) std::int16_t scales[groups];
   alignas(16) std::int16_t offsets[groups];
@@ -147,7 +147,7 @@ HWY_INLINE Integers add_integers(const std::uint8_t* block, const GroupBytes& by
 
   PairSums<Shorts> squares;
   PairSums<Shorts> cross;
-  // At most 8 · 2 · 15 · 63 in a lane.
+  // A lane is at most 8 · 2 · 15 · 63.
   auto scaled = hn::Zero(shorts);
   const auto mask = hn::Set(words, std::uint16_t{15});
   for (std::size_t g = 0; g < groups; g += 2) {
@@ -202,7 +202,7 @@ HWY_INLINE bool may_extend(const GroupBytes& bytes, float d, float dmin, const V
     const auto last = hn::Mul(scale, hn::Set(floats, 15.F));
     const auto high = hn::Sub(hn::Max(last, zero), offset);
     const auto low = hn::Sub(hn::Min(last, zero), offset);
-    // The quotient is exact if an integer times the scale equals the offset.
+    // An element may be zero if the offset is a multiple of the scale; the quotient is then exact.
     const auto q = hn::Round(hn::Div(offset, scale));
     const auto cancels = hn::Eq(hn::Mul(q, scale), offset);
     const auto is_empty = hn::And(hn::Eq(scale, zero), hn::Eq(offset, zero));
@@ -213,8 +213,7 @@ HWY_INLINE bool may_extend(const GroupBytes& bytes, float d, float dmin, const V
   return may;
 }
 
-/// Sums the integers of `count` blocks. Sets `each[i]` if the elements of block i must be summary one by
-/// one.
+/// Sums the integers of `count` blocks. Sets `each[i]` if block i must be summarized element by element.
 void add_blocks(const std::uint8_t* blocks, std::int64_t count, const float* scales, const ValueRange& range,
                 Integers* integers, bool* each) {
   for (std::int64_t i = 0; i < count; ++i) {

@@ -162,8 +162,8 @@ double first_normal_of(const ElementType& type) {
   return first;
 }
 
-// Eight elements of so few digits are added in F32 with an error below their own rounding error. Block
-// encodings are approximations already.
+// A sum of eight elements with so few digits in F32 has an error below the rounding error of the elements.
+// The values of block encodings are approximations anyway.
 Summation summation_of(const ElementType& type) {
   if (type.is_blocks()) return Summation::groups_of_floats;
   Summation summation = Summation::doubles;
@@ -233,7 +233,7 @@ class UnitSummarizer {
 
   // Returns nullopt if a scale is not finite, or if the deviation loses precision by cancellation.
   //
-  // Extremes cover all units of the piece so far, because kernels skip elements within them.
+  // Extremes cover all units of the piece so far, because kernels skip blocks within the extremes.
   std::optional<Statistics> summarize_q4_k(const std::byte* stored, std::int64_t count, std::uint64_t first) {
     values::BlockSums sums;
     values::ValueRange range = range_;

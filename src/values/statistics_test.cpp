@@ -13,7 +13,7 @@
 #include "values/kernel_targets.hpp"
 #include "values/targets.hpp"
 
-// After the targets, as they select its parts.
+// Included after kernel_targets.hpp, which selects Highway's targets.
 #include <hwy/highway.h>
 
 namespace ht::statistics_test {
@@ -127,7 +127,7 @@ TEST(Statistics, read_every_real_dtype) {
       EXPECT_EQ(found.max, std::max(one, zero)) << D::name;
       EXPECT_EQ(found.min, std::min(one, zero)) << D::name;
       EXPECT_EQ(found.argmax, 40U) << D::name;
-      // A view with strides is the same set of values.
+      // A strided view has the same values.
       EXPECT_EQ(must(statistics(tensor.transpose())).sum, found.sum) << D::name;
     }
   };
@@ -135,7 +135,7 @@ TEST(Statistics, read_every_real_dtype) {
   all(AllDTypes{});
 }
 
-// The sums of a plain loop, and the bounds of the header.
+// Compares the sums with those of a plain loop, within the bounds that the header states.
 template <class T>
 void expect_sums_within_bounds(const T& tensor, double error_of_groups) {
   const auto found = must(statistics(tensor));
@@ -175,7 +175,7 @@ TEST(Statistics, have_sums_within_the_stated_bounds) {
   }
 }
 
-// Extremes are found in the bits of both signs; other tensors take another way.
+// If all values have one sign, the minimum or maximum is read from another bit pattern.
 TEST(Statistics, find_extremes_of_one_sign) {
   for (const float sign : {1.0F, -1.0F}) {
     auto values = noise(5000, 3.0F);
@@ -251,7 +251,7 @@ TEST(Statistics, are_the_same_on_every_processor) {
   expect_same_on_every_target(must(cast_lossy<I8>(wide)));
 }
 
-// Random scales, offsets and elements; `scales` are the codes of d and dmin that blocks have in turn.
+// Random scales, offsets and elements. d and dmin of each block are random elements of `scales`.
 BlockTensor<Q4_K, Rank<1>> q4_k_blocks(std::int64_t count, const std::vector<std::uint16_t>& scales) {
   std::mt19937 random(11);
   const auto bytes = static_cast<std::uint64_t>(count * Q4_K::block_bytes);
@@ -340,7 +340,7 @@ TEST(Histogram, puts_equal_values_into_the_first_interval) {
   EXPECT_EQ(found.counts, (std::vector<std::uint64_t>{2, 0, 0, 0}));
 }
 
-// Ranges that are wider than the largest number, or narrower than a factor could scale.
+// Ranges whose width exceeds the largest number, or that are too narrow for a finite scale factor.
 TEST(Histogram, takes_the_widest_and_the_narrowest_range) {
   constexpr double huge = 1.7e308;
   const auto wide =

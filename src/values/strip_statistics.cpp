@@ -192,7 +192,8 @@ StripStatistics summarize_groups(const float* values, std::int64_t count) {
   return result.result();
 }
 
-// The same for BF16 in pairs of codes: both elements of the words i, i + 8, i + 16 and i + 24 of a group.
+// Like `summarize_groups`, for BF16 codes in pairs: the words i, i + 8, i + 16 and i + 24 of a group are
+// added, each with both of its elements.
 StripStatistics summarize_codes(const std::byte* codes, std::int64_t count) {
 #if HWY_TARGET == HWY_SCALAR
   using Codes = Words;  // a vector of one word cannot be split

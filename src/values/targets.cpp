@@ -6,8 +6,7 @@ namespace detail {
 
 constinit std::atomic<std::int64_t> chosen_targets{0};
 
-// Each target requires the features of the lower targets and those that Highway enables when it compiles for
-// it.
+// Each target requires the features of the lower targets and those that Highway enables for the target.
 std::int64_t find_targets() noexcept {
   std::int64_t targets = HWY_STATIC_TARGET;
 #if defined(__x86_64__)

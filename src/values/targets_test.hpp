@@ -9,7 +9,7 @@
 
 namespace ht::testing {
 
-/// Calls `f(name)` with each target that was compiled and that this processor has chosen in turn.
+/// Selects each target that is compiled and supported by this processor in turn, and calls `f(name)`.
 template <class F>
 void for_each_target(F f) {
   for (std::int64_t rest = supported_targets() & HWY_TARGETS; rest != 0; rest &= rest - 1) {

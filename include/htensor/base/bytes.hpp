@@ -1,4 +1,11 @@
 // Spans of bytes, loads and stores of numbers in an explicit byte order, and overflow-checked arithmetic.
+//
+//   const auto field = ht::part(file, 8, 4);                         // nullopt if the file is shorter
+//   if (field) use(ht::load_le<std::uint32_t>(*field));
+//   const auto end = ht::checked::add(offset, bytes);                // nullopt on overflow
+//
+// `Bytes` and `MutableBytes` are views: they own no memory. The functions keep no state, so many threads may
+// call them at once.
 #pragma once
 
 #include <array>
@@ -44,15 +51,15 @@ template <Number T>
   return product;
 }
 
-/// The same number in another type; nullopt if it does not fit.
+/// Converts a number to another type; nullopt if it does not fit.
 template <Number To, Number From>
 [[nodiscard]] constexpr std::optional<To> narrow(From value) noexcept {
   if (!std::in_range<To>(value)) return std::nullopt;
   return static_cast<To>(value);
 }
 
-/// The smallest multiple of `alignment` not below `value`. nullopt on overflow or if `alignment` is not a
-/// power of two.
+/// Rounds `value` up to a multiple of `alignment`. nullopt on overflow or if `alignment` is not a power of
+/// two.
 [[nodiscard]] constexpr std::optional<std::uint64_t> align_up(std::uint64_t value,
                                                               std::uint64_t alignment) noexcept {
   if (!std::has_single_bit(alignment)) return std::nullopt;
@@ -82,11 +89,12 @@ using MutableBytes = std::span<std::byte>;
 /// The range [offset, offset + count) of `bytes`; nullopt if it is not completely inside.
 [[nodiscard]] std::optional<Bytes> part(Bytes bytes, std::uint64_t offset, std::uint64_t count) noexcept;
 
-/// The bytes of a text.
+/// A view of the bytes of `text`.
 [[nodiscard]] inline Bytes bytes_of(std::string_view text) noexcept {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
 
+/// A number that files store: an integer or floating-point number of at most 8 bytes.
 template <class T>
 concept WireNumber = std::is_arithmetic_v<T> && !std::same_as<T, bool> && sizeof(T) <= 8;
 
@@ -107,7 +115,7 @@ template <WireNumber T, std::endian Order>
 
 }  // namespace detail
 
-/// Loads a number from the first `sizeof(T)` bytes, at any alignment. There must be that many bytes.
+/// Loads a number from the first `sizeof(T)` bytes of `bytes`, which must have that many. Any alignment.
 template <WireNumber T, std::endian Order>
 [[nodiscard]] T load(Bytes bytes) noexcept {
   T value{};
@@ -115,7 +123,7 @@ template <WireNumber T, std::endian Order>
   return detail::ordered<T, Order>(value);
 }
 
-/// Stores the number in the first `sizeof(T)` bytes, at any alignment. There must be that many bytes.
+/// Stores a number in the first `sizeof(T)` bytes of `bytes`, which must have that many. Any alignment.
 template <std::endian Order, WireNumber T>
 void store(MutableBytes bytes, T value) noexcept {
   value = detail::ordered<T, Order>(value);

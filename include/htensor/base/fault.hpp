@@ -6,19 +6,20 @@
 //
 //   const auto sum = HT_TRY(ht::guarded(tensor.storage().bytes(), [&] { return sum_of(tensor); }));
 //
-// A call of `guarded` is a section. The computation runs to its end: a signal handler replaces the unreadable
-// pages with zeros, the result is discarded, and the section restores the pages of the file before it
-// returns. When a section begins or ends, it restores replaced pages in its ranges. Every
-// section that was open over these pages reports the fault, even if another section restored the pages first.
-// Unguarded threads read zeros until the pages are restored. A fault outside of all sections calls the
+// A call of `guarded` opens a section over its ranges. A fault does not stop `body`: a signal handler
+// replaces the unreadable pages with zeros, `body` runs to its end, and the section discards the result. Each
+// section restores the pages of the file in its ranges when it begins and when it ends. Every section that
+// was open over a replaced page reports the fault, even if another section restored the page first. Threads
+// without a section read zeros until the pages are restored. A fault outside of all sections calls the
 // previously installed handler, or terminates the process. Without a fault, a section costs two atomic
 // exchanges.
 //
 // A thread that reads mapped pages must not block SIGBUS: if it does, a fault terminates the process. Threads
-// of the library unblock SIGBUS; a program that blocks all signals must exclude it.
+// of the library unblock SIGBUS; a program that blocks all signals must leave SIGBUS unblocked.
 //
 // All routines of the library that return a Result guard the mapped bytes that they read; `operator()`,
-// iterators and `bytes` do not.
+// iterators and `bytes` do not. `guarded` does not own the memory: the caller keeps it mapped during the
+// call.
 #pragma once
 
 #include <cstdint>
@@ -36,10 +37,12 @@ enum class FaultPolicy : std::uint8_t {
   /// An Error in routines of the library and under `guarded`; elsewhere SIGBUS as without the library.
   guarded,
   /// SIGBUS everywhere: no signal handler is installed for the file. Routines that take a Model or an
-  /// AnyTensor read the file with system calls. Routines that take a Tensor, a Storage or bytes access its
-  /// pages: `Tensor::at` and `copy`, `cast`, arithmetic, `write`, `save`, `validate` of a Storage or Tensor.
+  /// AnyTensor read the file with system calls. Routines that take a Tensor, a Storage or bytes access the
+  /// mapped pages: `Tensor::at` and `copy`, `cast`, arithmetic, `write`, `save`, `validate` of a Storage or
+  /// Tensor.
   off,
-  /// Same as `guarded`, but pages outside of all sections read as zeros; `Model::fault` reports the first.
+  /// Same as `guarded`, but an unreadable page outside of all sections reads as zeros. `Model::fault` reports
+  /// the first such page.
   zero_fill,
 };
 
@@ -48,7 +51,7 @@ namespace fault {
 struct SectionSlot;
 
 /// Reports faults in ranges of memory between construction and `end`. Sections nest, and several threads may
-/// have sections open over the same ranges. Use `guarded`.
+/// have sections open over the same ranges. A section begins and ends on one thread. Prefer `guarded`.
 class Section {
  public:
   explicit Section(std::span<const Bytes> ranges) noexcept;
@@ -58,8 +61,9 @@ class Section {
 
   /// False if out of memory: the section then covers no ranges.
   [[nodiscard]] bool has_begun() const noexcept { return has_begun_; }
-  /// Ends the section and returns its first fault. `body_error` is the Error of a failed body: if its cause
-  /// is EFAULT, a page may be unreadable, and `end` reads the ranges to find it.
+  /// Ends the section and returns its first fault. `body_error` is the Error of a failed body, or null. If
+  /// its cause is EFAULT, a system call may have met an unreadable page, and `end` reads the ranges to find
+  /// that page.
   [[nodiscard]] std::optional<Error> end(const Error* body_error = nullptr) noexcept;
 
  private:
@@ -69,8 +73,8 @@ class Section {
 
 }  // namespace fault
 
-/// Runs `body` and returns its result, or the Error of a page in `ranges` that could not be read meanwhile.
-/// Exceptions of `body` propagate. Faults outside of the ranges are not covered.
+/// Runs `body` and returns its result, or the Error of the first page in `ranges` that any thread failed to
+/// read meanwhile. Exceptions of `body` propagate. Faults outside of the ranges are not covered.
 template <class Body>
 [[nodiscard]] auto guarded(std::span<const Bytes> ranges, Body&& body) {
   using Answer = std::invoke_result_t<Body>;

@@ -1,11 +1,15 @@
-// Result and Error. A `Result<T>` is a value or an Error. `HT_TRY` unwraps a Result or returns its Error to
-// the caller.
+// Result and Error. A `Result<T>` is a value or an Error. `HT_TRY` unwraps a Result or returns its Error from
+// the enclosing function.
 //
 //   ht::Result<int> twice(std::string_view text) {
 //     const auto number = HT_TRY(parse(text));
 //     HT_TRY(check(number));  // a Result<void>
 //     return 2 * number;
 //   }
+//
+//   const auto found = twice("7");
+//   if (!found) log(found.error().code(), ht::to_string(found.error()));
+//   return ht::fail(ht::Error(ht::ErrorCode::bad_name, "name_is_short", "80 bytes").at_path("m.ht"));
 #pragma once
 
 #include <cstdint>
@@ -28,7 +32,7 @@
 namespace ht::inline v1 {
 
 /// One code per kind of failure; `describe` has a sentence for each. Values never change, so that other
-/// languages can use them: a new code takes the next value. 0 is success in C.
+/// languages can use them: a new code takes the next value. The C API uses 0 for success.
 enum class ErrorCode : std::uint8_t {
   open_failed = 1,
   read_failed = 2,
@@ -108,8 +112,8 @@ class [[nodiscard]] Error {
   /// An Error with a code only. Allocates no memory, so that `out_of_memory` can always be returned.
   explicit Error(ErrorCode code) noexcept : code_(code) {}
 
-  /// `rule` must outlive every Error: pass a string literal. Never fails: if out of memory, the Error has its
-  /// code, and other members may be empty.
+  /// `rule` must outlive the Error and its copies: pass a string literal. Never fails: if out of memory, the
+  /// Error has its code, and other members may be empty.
   Error(ErrorCode code, std::string_view rule, std::string message,
         SourceLine where = SourceLine::here()) noexcept;
 
@@ -127,9 +131,9 @@ class [[nodiscard]] Error {
   [[nodiscard]] std::string_view message() const noexcept;
   /// How to fix the error; may be empty.
   [[nodiscard]] std::string_view hint() const noexcept;
-  /// The file, as the caller named it; empty if the error concerns no file.
+  /// The path of the file, as the caller passed it; empty if the error concerns no file.
   [[nodiscard]] std::string_view path() const noexcept;
-  /// The name of the tensor, cut if longer than 2000 bytes; empty if the error concerns no tensor.
+  /// The name of the tensor, truncated to 2000 bytes; empty if the error concerns no tensor.
   [[nodiscard]] std::string_view tensor() const noexcept;
   /// The offset in the file where the error starts.
   [[nodiscard]] std::optional<std::uint64_t> offset() const noexcept;
@@ -138,7 +142,7 @@ class [[nodiscard]] Error {
   /// The source line that created the Error.
   [[nodiscard]] SourceLine where() const noexcept;
 
-  // Each sets one member and returns the Error: `Error(…).at_path(p).with_hint(h)`.
+  // Each function sets one member and returns the Error: `Error(…).at_path(p).with_hint(h)`.
   Error&& with_hint(std::string_view hint) && noexcept;
   Error&& at_path(std::string_view path) && noexcept;
   Error&& at_tensor(std::string_view tensor) && noexcept;
@@ -177,6 +181,7 @@ using Result = tl::expected<T, Error>;
   return fail(Error(code, rule, std::move(message), where));
 }
 
+/// Whether T is a Result.
 template <class T>
 inline constexpr bool is_result = false;
 template <class T>
@@ -203,7 +208,7 @@ constexpr T take_value(Result<T>&& result) {
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }
 
-// An lvalue Result keeps its value.
+// Copies the value of an lvalue Result.
 template <class T>
 constexpr T take_value(const Result<T>& result) {
   if constexpr (!std::is_void_v<T>) return *result;
@@ -212,13 +217,13 @@ constexpr T take_value(const Result<T>& result) {
 }  // namespace detail
 }  // namespace ht::inline v1
 
-// Two macros, so that __COUNTER__ is expanded before it is pasted: nested uses must not shadow each other.
 #define HT_INTERNAL_TRY(name, ...)                                                          \
   __extension__({                                                                           \
     auto&& name = (__VA_ARGS__);                                                            \
     if (!name.has_value()) return ::ht::fail(::std::forward<decltype(name)>(name).error()); \
     ::ht::detail::take_value(::std::forward<decltype(name)>(name));                         \
   })
+// Two macros, so that __COUNTER__ is expanded before it is pasted: nested uses must not shadow each other.
 #define HT_INTERNAL_PASTE_(a, b) a##b
 #define HT_INTERNAL_PASTE(a, b) HT_INTERNAL_PASTE_(a, b)
 

@@ -47,7 +47,7 @@ class Workers {
   /// The shared pool of the library, which exists until the process ends.
   [[nodiscard]] static Workers& shared() noexcept;
 
-  /// For internal use: the threads in this process. Null if out of memory.
+  /// For internal use: the pool of threads in this process. Null if out of memory.
   [[nodiscard]] detail::Pool* pool() noexcept;
 
  private:
@@ -68,7 +68,7 @@ struct ComputeOptions {
 /// "avx2 vpclmulqdq". Empty if there are none. A NUL follows the text.
 [[nodiscard]] std::string_view cpu_features() noexcept;
 
-/// What a write does if its target exists.
+/// The behaviour of a write if its target exists: `fail` returns `already_exists`.
 enum class IfExists : std::uint8_t { fail, replace };
 
 /// The progress of a long operation.
@@ -78,7 +78,7 @@ struct Progress {
   std::chrono::nanoseconds elapsed{};
 };
 
-/// Long operations check these after every piece of work.
+/// Cancellation and progress of a long operation, which checks both after every piece of work.
 struct WorkOptions {
   /// A stop request ends the operation with `cancelled`.
   std::stop_token stop{};

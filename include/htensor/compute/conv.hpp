@@ -5,16 +5,16 @@
 //
 // x is [images, channels, height, width] in F32 or F64, with any strides (copied first unless row-major); the
 // weight is [outputs, channels / groups, kernel height, kernel width], stored in any dtype or encoding that
-// x's dtype holds; the bias is [outputs]. The result is new, [images, outputs, …, …]. Mapped operands are
-// read in place; an unreadable page is an Error.
+// x's dtype holds; the bias is [outputs]. The result is [images, outputs, …, …], in new memory. Mapped
+// operands are read in place; an unreadable page is an Error. Many threads may call the functions at once.
 //
 //   y[i, o, r, c] = bias[o] + Σ weight[o, k, a, b] · x[i, g + k, r·stride + a·dilation - padding, …]
 //
-// (a cross-correlation, as in the frameworks), with zeros outside of x; g is the first channel of o's group.
-// Sums are added in x's dtype in the order of the weight's elements, so that for finite weights the forms
-// `direct` and `columns` give identical bits, for any number of threads and on any processor. With n =
-// channels / groups · kernel height · kernel width, the error is at most (n + 1) u Σ |weight · x| + u |y|, u
-// = 2^-24 for F32 and 2^-53 for F64.
+// This is a cross-correlation, as in PyTorch. x is zero outside of its extents; g is the first channel of o's
+// group. Products are added in x's dtype in the order of the weight's elements, so that for finite weights
+// the forms `direct` and `columns` give identical bits, for any number of threads and on any processor. The
+// error is at most (n + 1) u Σ |weight · x| + u |y| for n = channels / groups · kernel height · kernel width,
+// where u is 2^-24 for F32 and 2^-53 for F64.
 //
 // On OpenCL devices the same function runs a direct kernel of the device; `Conv2dOptions::Form` has no effect
 // there, and weight and bias are tensors on the device.
@@ -33,22 +33,22 @@ namespace ht::inline v1 {
 
 /// Pairs are {vertical, horizontal}.
 struct Conv2dOptions {
-  /// How a convolution is calculated; the result is the same.
+  /// The algorithm of a convolution. For finite weights, all forms give the same result.
   enum class Form : std::uint8_t {
     /// `direct` for fewer than 4 outputs per group, else `columns`.
     automatic,
-    /// Adds a weighted row of x for each weight. No extra memory.
+    /// Adds a row of x times a weight to a row of the result, for each weight. Needs no extra memory.
     direct,
-    /// Copies the elements below the kernel into columns (im2col) and multiplies matrices, one tile at a
+    /// Copies the elements under the kernel into columns (im2col) and multiplies matrices, one tile at a
     /// time.
     columns,
   };
 
   std::array<std::int64_t, 2> stride{1, 1};
-  /// Rows and columns of zeros on each side.
+  /// The number of rows and columns of zeros on each side of the image.
   std::array<std::int64_t, 2> padding{0, 0};
   std::array<std::int64_t, 2> dilation{1, 1};
-  /// Output group i reads only channel group i.
+  /// The number of groups of channels and of outputs. Output group i reads only channel group i.
   std::int64_t groups = 1;
   Form form = Form::automatic;
 };
@@ -150,12 +150,12 @@ concept HasConv2d =
 
 }  // namespace detail
 
-/// Both shapes have rank 4, and the weight's channels divide those of x.
+/// Both shapes have rank 4, and the number of channels of the weight divides the number of channels of x.
 template <class S, class WS>
 concept ConvolvableShapes = IsShape<S> && IsShape<WS> && detail::may_convolve<S, WS>();
 
-/// The convolution without a bias. `shape_mismatch` where channels differ, `bad_shape` where the kernel is
-/// larger than the padded image or an option is out of range.
+/// Returns the convolution without a bias. `shape_mismatch` if the channels do not match, `bad_shape` if the
+/// kernel is larger than the padded image or an option is out of range.
 template <class D, class S, class Dev, class W>
   requires Computes<Dev, slice::Conv, D> && WeightOf<W, D, Dev> &&
            ConvolvableShapes<S, typename W::ShapeType> && detail::HasConv2d<Dev, D, S, W>

@@ -7,8 +7,9 @@
 //
 // The operators work on every device that lists slice::Core. `combine` is the same with options.
 // Floating-point dtypes calculate in float (F64 in double) and round once; integers wrap around; division
-// requires IsFloating, so there is no integer division by zero. Static shapes that differ do not compile,
-// dynamic ones return `shape_mismatch`.
+// requires IsFloating, so there is no integer division by zero. Static extents that differ do not compile;
+// dynamic extents that differ return `shape_mismatch`. Results own new memory. Many threads may call the
+// functions at once, but must not write the same elements.
 #pragma once
 
 #include <array>
@@ -27,7 +28,7 @@ template <class A, class B>
 concept SameDType = std::same_as<std::remove_const_t<A>, std::remove_const_t<B>>;
 
 /// The device calculates op(a, b) into tensors of type Out: by its own `run` if it has one for these types,
-/// else by host loops, if the host can read its memory.
+/// else by loops on the host, if the host can access its memory.
 template <class Dev, class Op, class Out, class A, class B>
 concept CombinesBy = Computes<Dev, slice::Core, typename Out::DType> && placement::CanAllocate<Dev> &&
                      (HostAccessible<Dev> || HasOperation<Dev, Op, Out, A, B>);
@@ -73,7 +74,7 @@ template <class D, class Op>
                                                   typename D::Element b) noexcept {
   using In = CalculatesIn<D>;
   if constexpr (IsIntegral<D>) {
-    // Through the signed type first, so that the low bits are those of two's complement.
+    // Converts to the signed type first, so that the low bits are those of two's complement.
     const auto bits = [](auto x) { return static_cast<In>(static_cast<std::int64_t>(x)); };
     return wrapped<D>(op(bits(a), bits(b)));
   } else {
@@ -141,7 +142,7 @@ template <class Op, class A, class B, class SA, class SB, class Dev>
   return result;
 }
 
-/// One element on the device.
+/// A tensor with one element on the device.
 template <class D, class Dev>
 [[nodiscard]] Result<Tensor<D, Rank<0>, Dev>> single(typename D::Element value,
                                                      const ComputeOptions& options) {
@@ -186,8 +187,8 @@ template <class A, class B, class SA, class SB, class Dev>
   return detail::elementwise(std::divides<>{}, a, b);
 }
 
-/// op(a, b) for `std::plus<>{}`, `std::minus<>{}`, `std::multiplies<>{}` or `std::divides<>{}`: the operators
-/// with options. The host calculates on the calling thread.
+/// Returns op(a, b) for `std::plus<>{}`, `std::minus<>{}`, `std::multiplies<>{}` or `std::divides<>{}`: the
+/// operators, with options. The host calculates on the calling thread.
 template <class Op, class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && Multipliable<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
            CombinesBy<Dev, Op, detail::Combined<A, SA, SB, Dev>, Tensor<A, SA, Dev>, Tensor<B, SB, Dev>> &&
@@ -197,7 +198,7 @@ template <class Op, class A, class B, class SA, class SB, class Dev>
   return detail::elementwise(op, a, b, options);
 }
 
-/// Each element times one factor.
+/// Returns each element times one factor.
 template <class A, class S, class Dev>
   requires Multipliable<std::remove_const_t<A>> &&
            CombinesBy<Dev, std::multiplies<>, Tensor<std::remove_const_t<A>, S, Dev>, Tensor<A, S, Dev>,
@@ -223,7 +224,7 @@ template <class D, class B, class SA, class SB, class Dev>
   return detail::combine_into(std::plus<>{}, into, into, x, options);
 }
 
-/// into *= x, in place; as `add_into`.
+/// into *= x, in place, with the rules of `add_into`.
 template <class D, class B, class SA, class SB, class Dev>
   requires(!std::is_const_v<D>) && SameDType<D, B> && Multipliable<D> && ShapesMayMatch<SA, SB> &&
           CombinesBy<Dev, std::multiplies<>, Tensor<D, SA, Dev>, Tensor<D, SA, Dev>, Tensor<B, SB, Dev>>
@@ -264,8 +265,8 @@ template <class D, class B, class SA, class SB, class Dev>
 //   const float total = HT_TRY(ht::sum(x));
 //   const float largest = HT_TRY(ht::max(x));
 //
-// x has any strides and is on any device that lists slice::Core; the result is on the host. An unreadable
-// mapped page is an Error.
+// x may have any strides and be on any device that lists slice::Core; the result is on the host. An
+// unreadable mapped page is an Error.
 
 /// The dtype of a sum: F64 for F64, F32 for other floating-point numbers, I64 or U64 for integers.
 template <class D>
@@ -273,7 +274,7 @@ using SumOf = std::conditional_t<
     std::same_as<D, F64>, F64,
     std::conditional_t<IsFloating<D>, F32, std::conditional_t<LosslessTo<D, U64>, U64, I64>>>;
 
-/// The device has a `run` for the reduction of elements of D. Its `out` has the dtype SumOf<D>.
+/// The device has a `run` for the reduction `Op` of elements of D. Its `out` has the dtype SumOf<D>.
 template <class Dev, class Op, class D>
 concept ReducesOnDevice =
     Transfers<Dev> && Compatible<Dev, SumOf<D>> &&
@@ -318,9 +319,10 @@ template <class Op, class D, class S, class Dev>
 
 }  // namespace detail
 
-/// The sum of all elements, as a number of `SumOf<D>`; integers wrap around. The host adds floating-point
-/// numbers in double and rounds once: the error of n elements is at most u |sum| + n 2^-53 Σ|x|, where u is
-/// half an ulp of 1 in the result. The bound of OpenCL devices is in htensor/device/transfer.hpp.
+/// Returns the sum of all elements, as an element of `SumOf<D>`; integers wrap around. The host adds
+/// floating-point numbers in double and rounds once: the error of n elements is at most u |sum| + n 2^-53
+/// Σ|x|, where u is half an ulp of 1 in the result. The bound of OpenCL devices is in
+/// htensor/device/transfer.hpp.
 template <class D, class S, class Dev>
   requires ReducesBy<Dev, operation::Sum, std::remove_const_t<D>>
 [[nodiscard]] auto sum(const Tensor<D, S, Dev>& x, const ComputeOptions& options = {})
@@ -337,8 +339,8 @@ template <class D, class S, class Dev>
   }
 }
 
-/// The largest element, as a number of `SumOf<D>`; NaN if there is a NaN. `bad_shape` for a tensor without
-/// elements.
+/// Returns the largest element, as an element of `SumOf<D>`; NaN if there is a NaN. `bad_shape` for a tensor
+/// without elements.
 template <class D, class S, class Dev>
   requires ReducesBy<Dev, operation::Max, std::remove_const_t<D>>
 [[nodiscard]] auto max(const Tensor<D, S, Dev>& x, const ComputeOptions& options = {})
@@ -351,7 +353,7 @@ template <class D, class S, class Dev>
     bool is_first = true;
     Element largest{};
     HT_TRY(detail::for_each_number<Element>(x, [&](Element number) {
-      // A NaN is never exceeded.
+      // No number compares greater than a NaN, so a NaN stays.
       if (is_first || number > largest || std::isnan(static_cast<double>(number))) largest = number;
       is_first = false;
     }));

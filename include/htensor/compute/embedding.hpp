@@ -3,9 +3,9 @@
 //   const auto x = HT_TRY(ht::embedding(table, ids));              // table [vocabulary, size], of any type
 //   const auto d = HT_TRY(ht::embedding<ht::F64>(table, ids));
 //
-// Only the requested rows are read and decoded: of a mapped table, only their pages are read from disk. The
-// values are those of `cast`: exact. A table on an OpenCL device is a dense tensor, and the result is on that
-// device.
+// Only the requested rows are read and decoded: of a mapped table, only the pages of these rows are read from
+// disk. The values are exact, as those of `cast`. The result is in new memory. A table on an OpenCL device is
+// a dense tensor, and the result is on that device. Many threads may call the functions at once.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ struct StoredRows {
 [[nodiscard]] Result<void> check_ids(std::span<const std::int32_t> ids, std::int64_t rows);
 [[nodiscard]] Result<void> check_ids(std::span<const std::int64_t> ids, std::int64_t rows);
 
-/// The ids in a tensor, for a device.
+/// Copies the ids to a tensor, for a device.
 [[nodiscard]] Result<Tensor<I64, Rank<1>>> tensor_of_ids(std::span<const std::int32_t> ids);
 [[nodiscard]] Result<Tensor<I64, Rank<1>>> tensor_of_ids(std::span<const std::int64_t> ids);
 
@@ -108,7 +108,7 @@ template <class To, class W, class Id>
 }
 
 /// For a table whose type is known at run time. Rows that kernels cannot read in place are cast one at a
-/// time, or eight at a time.
+/// time; packed rows that are not whole bytes, eight at a time.
 template <class To, RuntimeWeights W, class Id>
 [[nodiscard]] Result<Tensor<To, Rank<2>>> runtime_embedding(const W& table, std::span<const Id> ids,
                                                             const ComputeOptions& options) {
@@ -149,9 +149,9 @@ concept TableOf = (W::rank == 2) && WeightOf<W, To, typename detail::StoredOf<W>
                          Tensor<To, Rank<2>, typename detail::StoredOf<W>::Device>, detail::StoredOf<W>,
                          Tensor<const I64, Rank<1>, typename detail::StoredOf<W>::Device>>;
 
-/// The rows `ids` of a table, converted to `To` (F32 or F64), as [ids, columns], in new memory. The table is
-/// a tensor, a tensor of blocks or a lazy view of rank 2 whose values `To` holds. `out_of_bounds` for an id
-/// that is not the index of a row.
+/// Returns the rows `ids` of a table, converted to `To` (F32 or F64), as [ids, columns], in new memory. The
+/// table is a tensor, a tensor of blocks or a lazy view of rank 2 whose values `To` holds. `out_of_bounds`
+/// for an id that is not the index of a row.
 template <class To = F32, class W>
   requires TableOf<W, To>
 [[nodiscard]] auto embedding(const W& table, std::span<const std::int32_t> ids,

@@ -7,19 +7,20 @@
 //   const auto [q, k, v] = HT_TRY(ht::linear(x, std::array{wq, wk, wv}));   // three products, one pass
 //   const auto m = HT_TRY(ht::matmul(ht::as<ht::F32>(w), v));               // v[k] or v[k, columns]
 //
-// On OpenCL devices, weights are a Tensor on the device, in the dtype of x or in one whose values that dtype
-// holds (BF16). On the host, weights are a Tensor, a BlockTensor, a lazy view `as<F32>(w)` of either, or an
-// AnyTensor (see weights.hpp). The dtype of x is F32 or F64 and must hold every value of the
-// weights' type (otherwise a call does not compile, or returns `would_lose`).
+// On the host, weights are a Tensor, a BlockTensor, a lazy view `as<F32>(w)` of either, or an AnyTensor (see
+// weights.hpp). On OpenCL devices, weights are a Tensor on the device. The dtype of x is F32 or F64 and must
+// hold every value of the weights' type, as F32 holds those of BF16. Otherwise a call with typed weights does
+// not compile, and a call with an AnyTensor returns `would_lose`. Results are in new memory.
 //
-// Weights are read in place and widened in registers; one read of them serves up to 4 vectors of F32. For
-// many vectors, panels of a few MiB are decoded and multiplied by CBLAS. This panel threshold is 32 vectors
-// if x is F32 (16 for weights of F32), 4 if x is F64; products with int8 activations and programs without
-// CBLAS have none. Rows may have any stride. Weights are cast first if elements of a row are not contiguous,
-// if packed rows begin within a byte, or if the dtype is user-defined. x and bias may have any strides.
+// Weights are read in place and widened in registers; one read of the weights serves up to 4 vectors of F32.
+// For many vectors, at least as many as the panel threshold, panels of a few MiB are decoded and multiplied
+// by CBLAS. The panel threshold is 32 vectors if x is F32 (16 for weights of F32), and 4 if x is F64.
+// Products with int8 activations and programs without CBLAS have no threshold. Rows may have any stride.
+// Weights are cast first if elements of a row are not contiguous, if packed rows begin within a byte, or if
+// the dtype is user-defined. x and bias may have any strides.
 //
-// Static extents that differ do not compile, dynamic ones return `shape_mismatch`. An unreadable page of a
-// mapped file is an Error. The functions are thread-safe; each call uses all processors.
+// Static extents that differ do not compile; dynamic extents that differ return `shape_mismatch`. An
+// unreadable page of a mapped file is an Error. The functions are thread-safe; each call uses all processors.
 //
 // Below the panel threshold, the result depends neither on the number of threads nor on the processor:
 // products are added in a fixed order, F32 products by fused multiply-add. CBLAS uses its own order and its
@@ -49,14 +50,14 @@
 namespace ht::inline v1 {
 
 struct LinearOptions {
-  /// Rounds x to int8 and multiplies integers, for Q8_0, Q4_0, Q4_K, Q5_K and Q6_K. No effect for other
-  /// weights and for F64. Each run of 32 or 256 elements of x, the block size of the weights, shares one
+  /// Rounds x to int8 and multiplies integers, for Q8_0, Q4_0, Q4_K, Q5_K and Q6_K. Has no effect for other
+  /// weights or if x is F64. Each run of 32 or 256 elements of x, the block size of the weights, shares one
   /// scale: the largest magnitude divided by 127.
   ///
-  /// Adds at most Σ over blocks of (scale / 2) · Σ|w| to the error. A NaN or an infinity in x makes results
-  /// NaN.
+  /// For each block of weights w, this adds at most (scale / 2) · Σ|w| to the error. A NaN or an infinity in
+  /// x makes results NaN.
   bool int8_activations = false;
-  /// `Workers::shared()` if null.
+  /// The threads of an operation on the host; `Workers::shared()` if null.
   Workers* workers = nullptr;
   /// The queue of an OpenCL device; the device's default queue if null.
   const OpenClQueue* queue = nullptr;
@@ -93,7 +94,8 @@ struct WeightRows {
   Bytes touched{};
 };
 
-/// Vectors in row-major order. The number of columns of all weights of a call equals the length of a vector.
+/// `batch` vectors in row-major order. The length of a vector is the number of columns of all weights of a
+/// call.
 template <class T>
 struct LinearInput {
   const T* x = nullptr;
@@ -108,7 +110,7 @@ struct LinearProduct {
   T* into = nullptr;
 };
 
-/// Computes all products; those without CBLAS in one parallel pass.
+/// Computes all products. Products that do not use CBLAS run in one parallel pass.
 [[nodiscard]] Result<void> run_linear(std::span<const LinearProduct<float>> products,
                                       const LinearInput<float>& input, const LinearOptions& options);
 [[nodiscard]] Result<void> run_linear(std::span<const LinearProduct<double>> products,
@@ -276,7 +278,7 @@ concept HasLinear =
            Tensor<std::remove_const_t<D>, detail::LinearShape<SX, typename W::ShapeType>, Dev>,
            Tensor<const D, SX, Dev>, W>;
 
-/// The last extent of x may equal that of the weights.
+/// The last extent of x may equal the last extent of the weights.
 template <class SX, class SW>
 concept LinearExtentsMayMatch =
     SX::rank >= 1 && SW::rank == 2 &&
@@ -292,7 +294,7 @@ template <class SW, class SX>
 concept ProductExtentsMayMatch = (SX::rank == 1 || SX::rank == 2) && SW::rank == 2 &&
                                  detail::extents_may_match(SX::static_extents[0], SW::static_extents[1]);
 
-/// y[..., i] = Σ_j x[..., j] · w[i, j], in new memory.
+/// Returns y[..., i] = Σ_j x[..., j] · w[i, j], in new memory.
 template <class D, class SX, class W, class Dev>
   requires Computes<Dev, slice::Linear, D> && LinearExtentsMayMatch<SX, typename W::ShapeType> &&
            HasLinear<Dev, D, SX, W>
@@ -302,7 +304,7 @@ template <class D, class SX, class W, class Dev>
                                static_cast<const Tensor<const DType, Rank<1>, Dev>*>(nullptr), options);
 }
 
-/// y[..., i] = Σ_j x[..., j] · w[i, j] + bias[i], in new memory. The bias is added last.
+/// Returns y[..., i] = Σ_j x[..., j] · w[i, j] + bias[i], in new memory. The bias is added last.
 template <class D, class SX, class W, class DB, class SB, class Dev>
   requires Computes<Dev, slice::Linear, D> && SameDType<D, DB> &&
            LinearExtentsMayMatch<SX, typename W::ShapeType> && BiasMayMatch<SB, typename W::ShapeType> &&
@@ -336,9 +338,9 @@ template <class D, class SX, RuntimeWeights W, class DB, class SB>
   return detail::linear<DType>(Tensor<const DType, SX>(x), matrix, &added, options);
 }
 
-/// The products of x with several weights, each as `linear` returns it. Threads do not wait for each other
-/// between products, and x is rounded to int8 once for all weights of one block size. From the panel
-/// threshold on, products run one after another.
+/// Returns the products of x with several weights, each as `linear` with one weight returns it. Threads do
+/// not wait for each other between products, and x is rounded to int8 once for all weights of one block size.
+/// From the panel threshold on, products run one after another.
 template <class D, class SX, RuntimeWeights W, std::size_t N>
   requires Computes<Host, slice::Linear, D> && (SX::rank >= 1) && (N > 0)
 [[nodiscard]] auto linear(const Tensor<D, SX>& x, const std::array<W, N>& weights,
@@ -363,7 +365,7 @@ template <class D, class SX, class W, class Dev, std::size_t N>
   }(std::make_index_sequence<N>());
 }
 
-/// The product of stored weights [m, k] and x[k] or x[k, n], in new memory: [m] or [m, n].
+/// Returns the product of stored weights [m, k] and x[k] or x[k, n], in new memory: [m] or [m, n].
 template <class D, class T, class X, class SX>
   requires SameDType<D, X> && Computes<Host, slice::Linear, D> && HostWeightOf<AsView<D, T>, D> &&
            ProductExtentsMayMatch<typename T::ShapeType, SX>

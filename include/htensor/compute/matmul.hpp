@@ -9,21 +9,22 @@
 //   [k]        [k, n]     [n]
 //   […, m, k]  […, k, n]  […, m, n]     equal ranks from 3 on, equal extents for …
 //
-// Operands are F32 or F64, both of one dtype, which is that of the result. Static extents that differ do not
-// compile, dynamic ones return `shape_mismatch`. k = 0 gives zeros.
+// Both operands are F32 or both are F64, and so is the result, which is in new memory. Static extents that
+// differ do not compile; dynamic extents that differ return `shape_mismatch`. k = 0 gives zeros. Many threads
+// may call the function at once.
 //
 // Operands may have any strides and may be mapped; an unreadable page is an Error. A matrix with a stride of
 // 1, also a transposed one, is read in place. Other matrices are copied panel by panel.
 //
 // On OpenCL devices the same function runs a kernel of the device on `ComputeOptions::queue`.
 //
-// Each element is within k · eps · Σ|a·b| of the exact sum; eps is the dtype's machine epsilon.
+// The error of each element is at most k · eps · Σ|a·b|; eps is the machine epsilon of the dtype.
 //
-// The first call loads OpenBLAS ("libopenblas.so.0", else "libblas.so.3"). OpenBLAS has its own threads and
-// one thread count per process (openblas_set_num_threads, OPENBLAS_NUM_THREADS), which this library does not
-// change. `ComputeOptions::workers` has no effect on OpenBLAS, and the last bits of a result may depend on
-// the thread count. Without OpenBLAS, a kernel of this library computes on `workers`; its results do not
-// depend on the number of threads.
+// The first call loads OpenBLAS ("libopenblas.so.0", else "libblas.so.3"). OpenBLAS has its own threads. This
+// library does not change their number, which a process sets with openblas_set_num_threads or
+// OPENBLAS_NUM_THREADS. `ComputeOptions::workers` has no effect on OpenBLAS, and the last bits of a result
+// may depend on the thread count. Without OpenBLAS, a kernel of this library computes on `workers`; its
+// results do not depend on the number of threads.
 #pragma once
 
 #include <array>
@@ -92,7 +93,7 @@ using ProductShape = ShapeFrom<product_extents(SA::static_extents, SB::static_ex
 
 }  // namespace detail
 
-/// Two matrices, a matrix and a vector, or batches of matrices of equal rank.
+/// The operands are two matrices, a matrix and a vector, or batches of matrices of equal rank.
 template <class SA, class SB>
 concept MatmulRanksFit = IsShape<SA> && IsShape<SB> && detail::matmul_ranks_fit<SA, SB>();
 
@@ -104,7 +105,7 @@ concept InnerExtentsMayMatch = MatmulRanksFit<SA, SB> && detail::inner_extents_m
 template <class SA, class SB>
 concept BatchExtentsMayMatch = MatmulRanksFit<SA, SB> && detail::batch_extents_may_match<SA, SB>();
 
-/// The product, in new memory.
+/// Returns the product, in new memory.
 template <class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && InnerExtentsMayMatch<SA, SB> && BatchExtentsMayMatch<SA, SB> &&
            CanRun<Dev, slice::Linear, A, operation::Matmul,

@@ -6,12 +6,13 @@
 //   const auto m = HT_TRY(ht::swiglu(gate, up));                          // silu(gate) · up
 //   const auto next = HT_TRY(ht::argmax(logits));                         // I64, one per row
 //
-// Inputs are F32 or F64 with any strides and may be mapped; an unreadable page is an Error. Results are new
-// and contiguous, in the dtype of the input. Rows are the last dimension. Large inputs are split across all
-// processors; results depend neither on the number of processors nor on their model.
+// Inputs are F32 or F64 with any strides and may be mapped; an unreadable page is an Error. Results are
+// contiguous, in new memory, in the dtype of the input. A row is the last dimension. Large inputs are split
+// across all processors; results depend neither on the number of processors nor on their model. Many threads
+// may call the functions at once.
 //
 // On OpenCL devices the same functions run kernels of the device; weights are tensors on the device.
-// `ComputeOptions` names the threads of the host or the queue of the device.
+// `ComputeOptions` selects the threads of the host or the queue of the device.
 //
 // Error bounds on the host (for OpenCL devices see htensor/device/transfer.hpp), with u = 2^-24 for F32 and
 // 2^-53 for F64, n elements per row, and y the exact result:
@@ -37,7 +38,7 @@
 
 namespace ht::inline v1 {
 
-/// Which formula `gelu` calculates; a model is trained with one of them.
+/// The formula of `gelu`. Use the formula with which the model was trained.
 enum class GeluForm : std::uint8_t {
   /// x Φ(x) = x/2 · (1 + erf(x / √2))
   exact,
@@ -46,7 +47,7 @@ enum class GeluForm : std::uint8_t {
 };
 
 struct RopeOptions {
-  /// Which elements of a head `rope` rotates together.
+  /// The elements of a head that form a pair, which `rope` rotates together.
   enum class Pairs : std::uint8_t {
     /// (0, 1), (2, 3), …: Llama in GGUF files.
     interleaved,
@@ -55,18 +56,20 @@ struct RopeOptions {
   };
 
   Pairs pairs = Pairs::interleaved;
-  /// Pair i of a head is rotated by the angle position · base^(-2i / rotated).
+  /// Pair i of a head is rotated by the angle position · base^(-2i / rotated), where `rotated` is the number
+  /// below.
   double base = 10000.0;
   /// The position of the first token; token t is at `first_position + t`.
   std::int64_t first_position = 0;
-  /// The number of leading elements of each head to rotate, even; the rest is copied. 0 rotates all.
+  /// The number of leading elements of each head to rotate, an even number; the rest is copied. 0 rotates
+  /// all.
   std::int64_t rotated = 0;
   /// Divisors of the angles, one per pair, as in Llama 3.1 and later (`rope_freqs.weight` in GGUF files).
   /// Empty means 1 for all pairs. The caller keeps the array alive.
   std::span<const double> frequency_factors{};
 };
 
-/// The last dimension of a shape.
+/// The shape of one row: the last dimension of S.
 template <class S>
   requires(S::rank >= 1)
 using RowShape = Shape<S::static_extents[static_cast<std::size_t>(S::rank - 1)]>;
@@ -104,13 +107,13 @@ template <class T>
 [[nodiscard]] Result<void> check_rows_have_elements(layout::Extents extents);
 /// The number of elements of a head that `rope` rotates, or `bad_shape`.
 [[nodiscard]] Result<std::int64_t> count_rotated(layout::Extents extents, const RopeOptions& rope);
-/// cos and sin of the angles of all tokens, [tokens, pairs] each, for kernels of devices.
+/// Writes the cosines and sines of the angles of all tokens, [tokens, pairs] each, for kernels of devices.
 template <class T>
 [[nodiscard]] Result<void> fill_rope_angles(const RopeOptions& rope, std::int64_t tokens, std::int64_t pairs,
                                             T* cosines, T* sines);
 
-/// A new tensor that `fill(view of x, elements of the result)` calculates. `weights` are other bytes that
-/// `fill` reads.
+/// Returns a new tensor that `fill(view of x, elements of the result)` calculates. `weights` are other bytes
+/// that `fill` reads.
 template <class Out, class D, class S, class Dev, class Fill>
 [[nodiscard]] Result<Out> calculate(const Tensor<D, S, Dev>& x, typename Out::ShapeType shape, Fill fill,
                                     std::array<Bytes, 2> weights = {}) {
@@ -142,8 +145,9 @@ concept HasNn = CanRun<Dev, slice::Nn, D, Op, Like<D, S, Dev>, Tensor<D, S, Dev>
 
 }  // namespace detail
 
-/// e^x divided by the sum of e^x over the row. Stable: the largest element of the row is subtracted first. A
-/// fully masked row, all -∞, becomes 0; a row with +∞ or NaN becomes NaN.
+/// Returns e^x divided by the sum of e^x over the row. The largest element of the row is subtracted first, so
+/// that e^x does not overflow. A row of -∞ only, which is fully masked, becomes 0; a row with +∞ or NaN
+/// becomes NaN.
 template <class D, class S, class Dev>
   requires detail::HasNn<Dev, operation::Softmax, D, S> && (S::rank >= 1)
 [[nodiscard]] Result<detail::Like<D, S, Dev>> softmax(const Tensor<D, S, Dev>& x,
@@ -152,7 +156,7 @@ template <class D, class S, class Dev>
                           [&](const auto& view, auto* into) { return detail::softmax(view, into, options); });
 }
 
-/// The logarithm of softmax, accurate also where softmax underflows. A row of -∞ stays -∞.
+/// Returns the logarithm of softmax, also accurate where softmax underflows. A row of -∞ stays -∞.
 template <class D, class S, class Dev>
   requires detail::HasNn<Dev, operation::LogSoftmax, D, S> && (S::rank >= 1)
 [[nodiscard]] Result<detail::Like<D, S, Dev>> log_softmax(const Tensor<D, S, Dev>& x,
@@ -162,8 +166,8 @@ template <class D, class S, class Dev>
   });
 }
 
-/// x / √(mean of x² + epsilon) · weight. The host adds squares in F64, so F64 inputs above 2^500 overflow.
-/// `shape_mismatch` if the length of the weight is not that of a row.
+/// Returns x / √(mean of x² + epsilon) · weight. The host adds squares in F64, so F64 inputs above 2^500
+/// overflow. `shape_mismatch` if the weight and a row differ in length.
 template <class D, class S, class Dev, class W>
   requires detail::HasNn<Dev, operation::RmsNorm, D, S, W> && WeightOf<W, D, Dev> &&
            ShapesMayMatch<typename W::ShapeType, RowShape<S>>
@@ -183,8 +187,8 @@ template <class D, class S, class Dev, class W>
   }
 }
 
-/// (x - mean) / √(variance + epsilon) · weight + bias, with the biased variance of the row (divided by n).
-/// `shape_mismatch` if the length of weight or bias is not that of a row.
+/// Returns (x - mean) / √(variance + epsilon) · weight + bias, with the biased variance of the row (divided
+/// by n). `shape_mismatch` if weight or bias and a row differ in length.
 template <class D, class S, class Dev, class W, class B>
   requires detail::HasNn<Dev, operation::LayerNorm, D, S, W, B> && WeightOf<W, D, Dev> &&
            WeightOf<B, D, Dev> && ShapesMayMatch<typename W::ShapeType, RowShape<S>> &&
@@ -230,7 +234,7 @@ template <class D, class S, class Dev, class W>
   }
 }
 
-/// x / (1 + e^-x). -0 for -∞.
+/// Returns x / (1 + e^-x); -0 for -∞.
 template <class D, class S, class Dev>
   requires detail::HasNn<Dev, operation::Silu, D, S>
 [[nodiscard]] Result<detail::Like<D, S, Dev>> silu(const Tensor<D, S, Dev>& x,
@@ -239,7 +243,7 @@ template <class D, class S, class Dev>
                           [&](const auto& view, auto* into) { return detail::silu(view, into, options); });
 }
 
-/// The Gaussian error linear unit. -0 for -∞.
+/// Returns the Gaussian error linear unit of x; -0 for -∞.
 template <class D, class S, class Dev>
   requires detail::HasNn<Dev, operation::Gelu, D, S>
 [[nodiscard]] Result<detail::Like<D, S, Dev>> gelu(const Tensor<D, S, Dev>& x,
@@ -250,7 +254,8 @@ template <class D, class S, class Dev>
       [&](const auto& view, auto* into) { return detail::gelu(view, form, into, options); });
 }
 
-/// silu(gate) · x, the product in the feed-forward layers of Llama. `shape_mismatch`.
+/// Returns silu(gate) · x, the product in the feed-forward layers of Llama. `shape_mismatch` if the shapes
+/// differ.
 template <class D, class X, class S, class XS, class Dev>
   requires detail::HasNn<Dev, operation::Swiglu, D, S, Tensor<X, XS, Dev>> &&
            std::same_as<std::remove_const_t<D>, std::remove_const_t<X>> && ShapesMayMatch<S, XS>
@@ -301,8 +306,8 @@ template <class D, class S, class Dev>
   }
 }
 
-/// The index of the largest element of each row: the first if several are equal, the first NaN if there is
-/// one. `bad_shape` for rows without elements.
+/// Returns the index of the largest element of each row: the first index if several elements are equal, the
+/// index of the first NaN if there is one. `bad_shape` for rows without elements.
 template <class D, class S, class Dev>
   requires(S::rank >= 1) && Compatible<Dev, I64> &&
           CanRun<Dev, slice::Nn, D, operation::Argmax, Tensor<I64, Rank<1>, Dev>, Tensor<D, S, Dev>>

@@ -1,8 +1,9 @@
 // Weights as operands: the types that operations take, and weights whose type is known at run time.
 //
 // A neural network operation calculates in F32 or F64, the dtype D of its input. Its weights may be stored in
-// another dtype or encoding whose values D holds: BF16, Q8_0, or a lazy view `as<F32>(w)` on the host; on
-// other devices a dense dtype that the device supports.
+// another dtype or encoding whose values D holds: on the host BF16, Q8_0, or a lazy view `as<F32>(w)`; on
+// other devices a dense dtype that the device supports. An operation borrows its weights during the call, and
+// many threads may use the same weights.
 #pragma once
 
 #include <concepts>
@@ -22,8 +23,8 @@
 
 namespace ht::inline v1 {
 
-/// The device can run the operation of a slice in D: by its own `run` if it has one for these types, else by
-/// host kernels, if the host can read its memory.
+/// The device can run the operation `Op` of a slice in D: by its own `run` if it has one for these types,
+/// else by kernels of the host, if the host can access its memory.
 template <class Dev, class Slice, class D, class Op, class Out, class... In>
 concept CanRun = Computes<Dev, Slice, D> && placement::CanAllocate<Dev> &&
                  ((HostAccessible<Dev> && Computes<Host, Slice, D>) || HasOperation<Dev, Op, Out, In...>);
@@ -57,12 +58,13 @@ concept HostWeightOf =
     ReadableAs<detail::StoredOf<W>, D> && placement::CanAllocate<typename detail::StoredOf<W>::Device> &&
     (!detail::is_as_view<W> || std::same_as<typename W::DType, D>);
 
-/// The same on a device whose memory the host cannot read: dense weights on that device.
+/// Weights that an operation in D reads on a device whose memory the host cannot access: dense weights on
+/// that device.
 template <class W, class D, class Dev>
 concept DeviceWeightOf = detail::is_dense_tensor<W> && std::same_as<typename W::Device, Dev> &&
                          LosslessTo<typename W::DType, D> && Computes<Dev, slice::Core, typename W::DType>;
 
-/// Weights of an operation in D on a device.
+/// Weights that an operation in D reads on the device Dev.
 template <class W, class D, class Dev>
 concept WeightOf = (HostAccessible<Dev> && HostWeightOf<W, std::remove_const_t<D>>) ||
                    (!HostAccessible<Dev> && DeviceWeightOf<W, std::remove_const_t<D>, Dev>);
@@ -117,14 +119,14 @@ template <class D, class W>
 //   const auto q = HT_TRY(ht::linear(x, w));                 // same bits as the typed overload
 //   const auto norm = HT_TRY(HT_TRY(model["output_norm.weight"]).cast<ht::F32>());   // small: copy it
 //
-// Row-major, little-endian weights are read in place. Each call casts the following weights to new memory, so
-// cast them once if they are used often: splats, column-major and big-endian weights, dense weights that are
-// not aligned for their dtype, weights in a file that is not mapped as a whole or was opened with
-// FaultPolicy::off. `would_lose` if the dtype of the operation does not hold their values.
+// Row-major, little-endian weights are read in place. Each call casts the following weights to new memory; if
+// a program uses such weights often, it should cast them once: splats, column-major and big-endian weights,
+// dense weights that are not aligned for their dtype, weights in a file that is not mapped as a whole or was
+// opened with FaultPolicy::off. `would_lose` if the dtype of the operation does not hold their values.
 
 /// Stored weights whose type is known at run time. `view` returns stored bytes, in place or in a buffer;
 /// `is_plain` is true if they are row-major and little-endian. `cast<D>` returns all elements as D in
-/// row-major order, `slice` some of the rows.
+/// row-major order, `slice(begin, end)` the rows [begin, end).
 template <class W>
 concept RuntimeWeights = requires(const W& weights, std::int64_t row, std::vector<std::byte>& buffer) {
   { weights.name() } -> std::convertible_to<std::string_view>;
@@ -149,7 +151,7 @@ struct RuntimeMatrix {
   std::int64_t row_bytes = 0;
   Rank<2> extents{0, 0};
   Bytes touched{};
-  Storage owner{};  // of a copy
+  Storage owner{};  // of a copy; else empty
 
   [[nodiscard]] Rank<2> shape() const noexcept { return extents; }
   [[nodiscard]] std::int64_t extent(std::size_t i) const noexcept { return extents.extents()[i]; }
@@ -187,13 +189,13 @@ template <class D, RuntimeWeights W>
   return rows_in_place(erased, element_type_of<D>());
 }
 
-/// The matrix of rows in place, which exist, or their Error.
+/// Returns the matrix of rows in place, or the Error. `rows` must not be nullopt.
 [[nodiscard]] Result<RuntimeMatrix> matrix_in_place(Result<std::optional<RuntimeMatrix>> rows);
-/// The matrix of a copy, whose elements `owner` keeps alive.
+/// Returns the matrix of a copy, whose elements `owner` keeps alive.
 [[nodiscard]] Result<RuntimeMatrix> matrix_of_copy(const ElementType& type, const Result<Bytes>& elements,
                                                    std::span<const std::int64_t> dims, const Storage& owner);
 
-/// Rows in place, or those of a copy in D, as Result<RuntimeMatrix>.
+/// Returns the rows in place, or the rows of a copy in D, as Result<RuntimeMatrix>.
 template <class D, RuntimeWeights W>
 [[nodiscard]] auto matrix_of(const W& weights) {
   auto rows = rows_in_place<D>(weights);

@@ -5,7 +5,7 @@
 //
 // Tensors are compared by value, not by storage: splats are expanded, and big-endian or column-major tensors
 // are compared in little-endian, row-major form. The mapped bytes are read once, on all processors, a few MiB
-// of each tensor at a time.
+// of each tensor at a time. The result is a value. Many threads may compare the same models at once.
 #pragma once
 
 #include <cstdint>
@@ -20,35 +20,37 @@
 namespace ht::inline v1 {
 
 struct DiffOptions {
-  /// The largest |a - b| allowed; not negative, finite. With a tolerance, tensors of numbers are equal if
-  /// their shapes are equal and no element differs by more, for any floating-point dtypes and block
-  /// encodings. NaN equals NaN. Without a tolerance, bytes have to be equal.
+  /// The largest |a - b| allowed; not negative, finite. With a tolerance, two tensors of numbers are equal if
+  /// their shapes are equal and no two elements differ by more than the tolerance; floating-point dtypes and
+  /// block encodings may differ. NaN equals NaN. Without a tolerance, bytes must be equal.
   std::optional<double> tolerance{};
   WorkOptions work{};
 };
 
-/// All lists are in file order: `only_b` in the order of `b`, all others in the order of `a`.
+/// All lists are in file order: `only_b` in the order of `b`, all other lists in the order of `a`.
 struct Differences {
   /// The first of these properties in which two tensors differ.
   enum class Kind : std::uint8_t {
     dtype,
     shape,
     contents,
-    /// The text that an IRPA file stores with a tensor, unless it only spells type and shape differently.
+    /// The text that an IRPA file stores with a tensor, unless the texts only spell type and shape
+    /// differently.
     note,
   };
 
   struct Tensor {
     std::string name;
-    /// An encoding counts as a dtype, and so does whether the file states a type.
+    /// The first property that differs. A block encoding counts as a dtype, and so does a missing type.
     Kind why = Kind::contents;
-    /// If contents differ: offset in the tensor of the first different byte, in little-endian, row-major
-    /// form. With a tolerance: offset in `a` of the first element that differs by more.
+    /// If contents differ: the offset in the tensor of the first different byte, in little-endian, row-major
+    /// form. With a tolerance: the offset in the tensor of `a` of the first element that differs by more than
+    /// the tolerance.
     std::optional<std::uint64_t> first_byte{};
     /// The largest |a - b|, if both tensors have the same shape and real elements, of the same or different
     /// dtypes. 0 if only bytes differ, as for -0.0 and 0.0; infinity if a NaN is compared with a number.
     std::optional<double> max_abs{};
-    /// Set with `max_abs`: the root mean square of a - b.
+    /// The root mean square of a - b; set if `max_abs` is.
     std::optional<double> rms{};
     /// The cosine of the angle between both tensors as vectors, over the elements that are finite in both;
     /// nullopt if one vector is zero.

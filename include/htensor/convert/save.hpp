@@ -4,11 +4,12 @@
 //   HT_TRY(ht::save("m.safetensors", std::array{HT_TRY(ht::to_save("w", w)), HT_TRY(ht::to_save("b", b))}));
 //   HT_TRY(ht::write("w.ht", w));
 //
-// `save` takes tensors from memory, ranges of files and splat patterns. Data is written from the source
-// without an intermediate copy, except a packed tensor whose last byte is shared with other elements. Mapped
-// bytes of a file that is still at its path are copied from the file as `convert` copies them (reflink,
-// direct I/O). The write is atomic and durable. An existing target is `already_exists` unless
-// IfExists::replace is set.
+// `save` takes tensors from memory, ranges of files and splat patterns; the caller must not modify this
+// memory during the call. Data is written from the source without an intermediate copy, except a packed
+// tensor whose last byte is shared with other elements. Mapped bytes of a file that is still at its path are
+// copied from the file as `convert` copies them (reflink, direct I/O). The write is atomic and durable. An
+// existing target is `already_exists` unless IfExists::replace is set. Many threads may call the functions at
+// once.
 #pragma once
 
 #include <cstdint>
@@ -34,12 +35,12 @@
 
 // Writes a tensor to a `.ht` file, or a file of any format, atomically.
 //
-// The bytes are written to a file without a name (on file systems without O_TMPFILE: a hidden file beside the
-// target), fsynced, and then get the target's name, as in `convert` and `save`. On an error before that, the
-// old file is untouched and no other file is left. If only the last step fails, the fsync of the folder, the
-// new file is in place and the error says so. An existing file is refused unless `WriteOptions::if_exists` is
-// `replace`. Replacing a file that is open or mapped is safe: its readers keep the old file. A symbolic link
-// is replaced, not followed.
+// `write`, like `convert` and `save`, writes the bytes to a file without a name (on file systems without
+// O_TMPFILE: a hidden file beside the target), calls fsync, and then gives the file the target's name. If an
+// error occurs before that, the old file is unchanged and no other file is left. If only the last step fails,
+// the fsync of the folder, the new file is in place and the Error says so. An existing file is refused unless
+// `WriteOptions::if_exists` is `replace`. Replacing a file that is open or mapped is safe: its readers keep
+// the old file. A symbolic link is replaced, not followed.
 
 namespace ht::inline v1 {
 
@@ -52,7 +53,8 @@ struct WriteOptions {
   std::stop_token stop{};
 };
 
-/// Bytes of a tensor's data, or of a file. They must stay unchanged until the next call of the DataSource.
+/// Bytes of a tensor's data, or of a file, at `offset`. They must stay unchanged until the next call of the
+/// DataSource.
 struct DataPiece {
   std::uint64_t offset = 0;
   Bytes bytes{};
@@ -81,7 +83,7 @@ using DataSource = std::function<Result<std::optional<DataPiece>>()>;
                                  std::span<const std::int64_t> dims, Bytes data,
                                  const WriteOptions& options = {});
 
-/// Writes a tensor; a strided one is copied first.
+/// Writes a tensor; a tensor that is not contiguous is copied first.
 template <class D, class S, class Dev>
   requires HostAccessible<Dev> && placement::CanAllocate<Dev>
 [[nodiscard]] Result<void> write(const std::filesystem::path& path, const Tensor<D, S, Dev>& tensor,
@@ -95,6 +97,7 @@ template <class D, class S, class Dev>
   return write(path, dtype, tensor.shape().extents(), HT_TRY(dense.bytes()), options);
 }
 
+/// A tensor to save. It shares ownership of its Storage.
 struct TensorToSave {
   /// A pattern of 1, 2, 4, 8 or 16 bytes, repeated to fill `bytes`.
   struct Splat {
@@ -106,8 +109,8 @@ struct TensorToSave {
   DTypeTag dtype = DTypeTag::invalid;
   EncodingTag encoding = EncodingTag::dense;
   std::vector<std::int64_t> dims{};
-  /// A Storage is row-major and little-endian. `Storage::in_file` needs no mapping; a range of 0 bytes is not
-  /// opened.
+  /// The data, row-major and little-endian. A Storage of `Storage::in_file` needs no mapping; the file of an
+  /// empty range is not opened.
   std::variant<Storage, Splat> data{};
   /// Tensors of one scope are stored together. Scopes are in order of first appearance, and tensors keep
   /// their order within a scope.
@@ -116,28 +119,30 @@ struct TensorToSave {
 
 namespace detail {
 
-/// Elements in `storage`, which the result keeps alive.
+/// A TensorToSave of elements in `storage`, whose ownership it shares.
 [[nodiscard]] Result<TensorToSave> to_save(std::string_view name, const DTypeInfo& dtype,
                                            layout::Extents extents, const Storage& storage,
                                            const Result<Bytes>& elements);
 
 }  // namespace detail
 
-/// A tensor on the host to save, as Result<TensorToSave>. The result keeps its bytes alive. `bad_state` for a
-/// strided tensor: copy it first.
+/// Returns a tensor on the host as Result<TensorToSave>, which keeps the bytes alive. `bad_state` for a
+/// tensor that is not contiguous: copy it first.
 template <class D, class S>
 [[nodiscard]] auto to_save(std::string_view name, const Tensor<D, S>& tensor) {
   return detail::to_save(name, dtype_info<std::remove_const_t<D>>(), tensor.shape().extents(),
                          tensor.storage(), tensor.bytes());
 }
 
-/// A tensor of a model to save under a name. The result keeps its bytes alive, in place where they are
-/// row-major and little-endian; others are copied. A note of the tensor in its file is not saved. Errors of
+/// Returns a tensor of a model to save under `name`. The result keeps the bytes alive: in place if they are
+/// row-major and little-endian, else as a copy. The note of the tensor in its file is not saved. Errors of
 /// `AnyTensor::storage` and `AnyTensor::copy_to`.
 [[nodiscard]] Result<TensorToSave> to_save(std::string_view name, const AnyTensor& tensor);
 
 struct SaveOptions {
+  /// The conversion of the tensors: format, names, types, layout.
   ConvertOptions what{};
+  /// The losses to allow, the seal, an existing target.
   ApplyOptions how{};
   Metadata metadata{};
   /// User-defined dtypes among the tensors.
@@ -146,15 +151,15 @@ struct SaveOptions {
   io::Port* port = nullptr;
 };
 
-/// Writes the tensors to `target`. The caller must not modify the memory during the call: only changes of
+/// Writes the tensors to `target`. The caller must not modify the memory during the call; only changes of
 /// files are detected. Errors of `apply`; `duplicate_tensor` if two tensors have the same name,
 /// `size_mismatch` if the size of the data does not match dtype and shape, `device_unavailable` for data on a
 /// device, `truncated` if a file ends within a range.
 [[nodiscard]] Result<Converted> save(const std::filesystem::path& target,
                                      std::span<const TensorToSave> tensors, const SaveOptions& options = {});
 
-/// The files that `save` would write, and its losses. Writes nothing. The plan describes these tensors only:
-/// `apply` refuses it. Errors of the tensors and of the format.
+/// Returns the files that `save` would write and its losses, and writes nothing. The plan describes these
+/// tensors only; `apply` refuses it. Errors of the tensors and of the format.
 [[nodiscard]] Result<ConversionPlan> plan_save(const std::filesystem::path& target,
                                                std::span<const TensorToSave> tensors,
                                                const SaveOptions& options);
@@ -164,12 +169,12 @@ struct SaveOptions {
 [[nodiscard]] Result<std::vector<std::filesystem::path>> check_save(const ConversionPlan& plan,
                                                                     const SaveOptions& options);
 
-/// Returns memory of the caller for a file of this many bytes; null if there is none.
+/// Returns the caller's memory for a file of this many bytes; null if there is no memory.
 using AllocateFile = std::function<std::byte*(std::uint64_t bytes)>;
 
-/// Writes the bytes of the same file to memory that `allocate`, which is called once, returns. `what.format`
-/// is required. After an error the memory has no defined contents. `bad_state` for shards and a seal,
-/// `out_of_memory`, and the errors of `save`.
+/// Writes the bytes of the file that `save` would write to memory. `allocate` is called once and returns this
+/// memory. `what.format` is required. After an error the memory has no defined contents. `bad_state` for
+/// shards and a seal, `out_of_memory`, and the errors of `save`.
 [[nodiscard]] Result<void> save_to_memory(std::span<const TensorToSave> tensors, const AllocateFile& allocate,
                                           const SaveOptions& options);
 
@@ -180,8 +185,8 @@ using AllocateFile = std::function<std::byte*(std::uint64_t bytes)>;
 //     util.global private @blk.0.norm = #stream.parameter.named<"model"::"blk.0.norm"> : tensor<4096xf32>
 //   }
 //
-// IREE resolves the archive (`--parameters=model=weights.irpa`) and the key in it at run time. The types
-// describe the contents of the archive:
+// At run time, IREE finds the archive (`--parameters=model=weights.irpa`) and the key in the archive. The
+// types describe the contents of the archive:
 //
 //   F16 F32 F64 BF16 C64         f16 f32 f64 bf16 complex<f32>
 //   I4 … I64, U4 … U64           i4 … i64: IREE's integer types have no sign, its operations do
@@ -190,11 +195,11 @@ using AllocateFile = std::function<std::byte*(std::uint64_t bytes)>;
 //   F8_E4M3FNUZ F8_E5M2FNUZ F4   f8E4M3FNUZ f8E5M2FNUZ f4E2M1FN
 //   all else                     i8, as many as there are bytes, in one dimension
 //
-// All else: block encodings, entries without a type, user-defined dtypes, F6_E2M3 and F6_E3M2. IREE stores
-// 6-bit elements in one byte each; weight files store them packed.
+// The last row is for block encodings, entries without a type, user-defined dtypes, F6_E2M3 and F6_E3M2. IREE
+// stores 6-bit elements in one byte each; weight files store them packed.
 
 struct MlirOptions {
-  /// The name of the archive for `--parameters=SCOPE=FILE` of IREE's tools; no scope if empty.
+  /// The scope that names the archive in `--parameters=SCOPE=FILE` of IREE's tools; no scope if empty.
   std::string scope{};
   /// Tensors of fewer bytes are inlined into the module: 0 inlines no tensor, UINT64_MAX all.
   std::uint64_t inline_below = 0;
@@ -213,21 +218,21 @@ struct MlirOptions {
 /// Receives the next part of the text. An error ends the emission.
 using MlirSink = std::function<Result<void>(std::string_view)>;
 
-/// Passes the module's text to `write`, from start to end, in parts. Memory use is one part plus the longest
-/// name, independent of the inlined bytes. Inlined data is row-major and little-endian for any stored layout.
-/// If nothing is inlined, a model opened with `OpenOptions::catalog_only` is enough. These errors are
+/// Passes the text of the module to `write`, in parts, from start to end. Memory use is one part plus the
+/// longest name, independent of the inlined bytes. Inlined data is row-major and little-endian for any stored
+/// layout. If nothing is inlined, a model opened with `OpenOptions::catalog_only` is enough. These errors are
 /// returned before the first part: `bad_name` for a tensor with an empty name, which is not a valid symbol;
 /// `size_overflow` for a splat of 2^63 bytes or more; `unsupported_encoding` for a tensor to inline as bytes
 /// that is not row-major and little-endian. With inlined data also the errors of `Model::raw`, and an Error
 /// for unreadable pages.
 [[nodiscard]] Result<void> emit_mlir(const Model& model, const MlirOptions& options, const MlirSink& write);
 
-/// The same, as one string.
+/// Returns the same text as one string.
 [[nodiscard]] Result<std::string> mlir_text(const Model& model, const MlirOptions& options = {});
 
-/// Checks, before a conversion, that `write_mlir` can write its module afterwards: the file is not one of
-/// `model_files`, the files of the source and of the target, and `how` allows it to be replaced.
-/// `already_exists`, `write_failed`.
+/// Checks, before a conversion, that `write_mlir` can write its module afterwards. `already_exists` if the
+/// module is one of `model_files`, the files of the source and of the target, or exists and `how` does not
+/// allow its replacement; `write_failed` if the file cannot be written.
 [[nodiscard]] Result<void> check_mlir_target(const std::filesystem::path& module,
                                              std::span<const std::filesystem::path> model_files,
                                              const WriteOptions& how = {});

@@ -7,8 +7,8 @@
 //   const auto back = HT_TRY(ht::to_host(sum));                                 // Tensor<F32, Rank<2>>
 //
 // A tensor on a device shares ownership of the device's memory, as do its slices and transposes. Many threads
-// may copy and destroy tensors. Both functions return when the transfer is complete. A mapped page that
-// cannot be read is returned as the Error of its file.
+// may copy, destroy and transfer tensors at once. `to_device` and `to_host` return when the transfer is
+// complete. A mapped page that cannot be read is an Error that names its file.
 #pragma once
 
 #include <concepts>
@@ -41,7 +41,7 @@ concept Shares = requires(const Storage& owner, Bytes bytes) {
 
 namespace detail {
 
-// Call the copy functions of a device, with `options` if the device accepts them.
+// These functions call the copy functions of a device, with `options` if the device accepts them.
 template <class Dev>
 [[nodiscard]] Result<void> copy_bytes_to(Bytes from, const Storage& to, const ComputeOptions& options) {
   if constexpr (requires { Dev::copy_to_device(from, to, std::uint64_t{0}, options); }) {
@@ -62,9 +62,9 @@ template <class Dev>
 
 }  // namespace detail
 
-/// A contiguous tensor on a device with the same elements. A contiguous read-only tensor shares its memory if
-/// the device can: nothing is copied, and the elements must not change while the device uses them. A mutable
-/// tensor is always copied. `options` selects the queue of a device with queues.
+/// Returns a contiguous tensor on a device with the same elements. The memory of a contiguous read-only
+/// tensor is shared if the device can use it: nothing is copied, and the elements must not change while the
+/// device uses them. A mutable tensor is always copied. `options` selects the queue of a device with queues.
 template <class Dev, class D, class S, class From>
   requires Compatible<Dev, D> && Transfers<Dev> && HostAccessible<From>
 [[nodiscard]] Result<Tensor<D, S, Dev>> to_device(const Tensor<D, S, From>& tensor,
@@ -76,7 +76,8 @@ template <class Dev, class D, class S, class From>
       if (shared != Storage()) return Tensor<D, S, Dev>::over(std::move(shared), tensor.shape());
     }
   }
-  // Other elements are made contiguous on the host: a device need not compute with every stored dtype.
+  // Other tensors are made contiguous on the host, as a device need not compute with every dtype that it
+  // stores.
   Bytes bytes;
   Storage copied;
   if (dense) {
@@ -100,7 +101,7 @@ template <class Dev, class D, class S>
 
 namespace detail {
 
-/// The largest index ≤ `element` whose element starts on a byte boundary.
+/// The largest index that is at most `element` and whose element starts on a byte boundary.
 template <class D>
 [[nodiscard]] std::int64_t index_at_byte_boundary(ElementPointer<D> data, std::int64_t element) noexcept {
   if constexpr (is_packed<std::remove_const_t<D>>) {
@@ -111,8 +112,8 @@ template <class D>
 
 }  // namespace detail
 
-/// A contiguous copy in host memory. A view with gaps is transferred with the gaps, and its elements are
-/// gathered on the host.
+/// Returns a contiguous copy in host memory. A view with gaps between its elements is transferred with the
+/// gaps, and its elements are gathered on the host.
 template <class D, class S, class Dev>
   requires Transfers<Dev>
 [[nodiscard]] Result<Tensor<std::remove_const_t<D>, S>> to_host(const Tensor<D, S, Dev>& tensor,
@@ -166,7 +167,7 @@ struct DeviceDescription {
 };
 
 /// Lists the host first, then the OpenCL devices of this machine. Loads the OpenCL library; if it is not
-/// installed, the list has only the host. A device that serves two streams is listed once for each.
+/// installed, the list has only the host. A device that serves both `Cpu` and `Gpu` is listed twice.
 [[nodiscard]] Result<std::vector<DeviceDescription>> devices();
 
 // OpenCL devices and their queues. The operations of htensor/compute have the same names as on the host.
@@ -181,18 +182,17 @@ struct DeviceDescription {
 //   const auto s = HT_TRY(ht::softmax(y, {.queue = &queue}));
 //
 // The OpenCL library is loaded by the first call that needs it. Without it, or without the device, calls
-// return `device_unavailable`. The variable HT_OPENCL_GPU=any, read when devices are first listed, lets the
-// Gpu stream use any OpenCL device. Contexts and built kernels live until the process ends; they do not
-// survive a fork.
+// return `device_unavailable`. The variable HT_OPENCL_GPU=any, read when devices are first listed, lets `Gpu`
+// use any OpenCL device. Contexts and built kernels live until the process ends; they do not survive a fork.
 //
-// Calls return when the device has finished, so tensors may be used from any queue and any thread afterwards.
-// A call without a queue uses the default queue of the device. Tensors larger than the device's largest
-// allocation are split into several buffers. Copies, elementwise operations, `sum`, `max`, `silu`, `gelu` and
-// `swiglu` work on them; other operations need each tensor in one buffer and return `size_overflow`
-// otherwise.
+// A call returns when the device has finished, so its result may be used on any queue and any thread. A call
+// without a queue uses the default queue of the device. Tensors larger than the device's largest allocation
+// are split into several buffers. Copies, elementwise operations, `sum`, `max`, `silu`, `gelu` and `swiglu`
+// accept tensors in several buffers; other operations return `size_overflow` for them.
 //
-// Error bounds of the operations on OpenCL devices, which add in the dtype D. ε is 2^-23 for F32 and 2^-52
-// for F64, n is the length of a row, y is the exact result:
+// Error bounds of the operations on OpenCL devices, which add in the dtype D of the result. ε is 2^-23 for
+// F32 and 2^-52 for F64, n is the length of a row, k is the number of products in a sum, y is the exact
+// result:
 //
 //   matmul, linear   k ε Σ|a b|, and ε |y| with a bias
 //   sum              (n / 1024 + 12) ε Σ|x|, where n is the number of elements
@@ -210,9 +210,11 @@ inline constexpr bool is_opencl = false;
 template <class Stream, int Index>
 inline constexpr bool is_opencl<OpenCl<Stream, Index>> = true;
 
-/// A queue that the caller owns. Copies are handles to one queue; destroying the last copy releases it.
+/// A command queue of an OpenCL device. Copies are handles to one queue; destroying the last copy releases
+/// it.
 class OpenClQueue {
  public:
+  /// Creates a queue of the device, as Result<OpenClQueue>. `device_unavailable` if it does not exist.
   template <class Dev>
     requires is_opencl<Dev>
   [[nodiscard]] static auto create() {

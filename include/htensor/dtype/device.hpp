@@ -5,7 +5,8 @@
 // its slices in its definition. An operation requires `Computes<Dev, Slice, D>`: a call of an operation that
 // the device lacks does not compile, and the message names the slice.
 //
-// A device of your own is an empty struct. Its static members are the functions of the device:
+// A device of your own is an empty struct. Its static functions are called on the caller's thread, without a
+// lock, and by several threads if several threads use the device:
 //
 //   struct Card {
 //     using Slices = ht::SliceList<ht::slice::Core>;
@@ -27,11 +28,12 @@
 //                                 const A& a, const B& b);
 //   };
 //
-// The operations are listed below. `data()` is an address in the device's address space. A
-// call of an operation without `run` does not compile. `to_device` and `to_host`
-// (htensor/device/transfer.hpp) call the copy functions. A device that shares memory with the host may have
-// `share(owner, bytes)`, which returns an empty Storage if a copy is needed. `allocate` and the copies may
-// take `const ht::ComputeOptions&` as their last argument. examples/consumer has a device like this.
+// The operations are listed below. `data()` of a tensor is an address in the device's address space. The
+// owner in the Storage that `allocate` returns releases the memory. A call of an operation without `run` does
+// not compile. `to_device` and `to_host` (htensor/device/transfer.hpp) call the copy functions. A device that
+// shares memory with the host may have `share(owner, bytes)`, which returns an empty Storage if a copy is
+// needed. `allocate` and the copies may take `const ht::ComputeOptions&` as their last argument.
+// examples/consumer has a device like this.
 #pragma once
 
 #include <algorithm>
@@ -57,8 +59,8 @@
 //                               const A& a, const B& b);
 //
 // The functions of htensor/compute check shapes, allocate the result and call `run`, so that `a + b`,
-// `ht::softmax(x)` and the others have one name and one signature on every device. A call of an operation
-// without `run` does not compile.
+// `ht::softmax(x)` and all other operations have one name and one signature on every device. A call of an
+// operation without `run` does not compile.
 //
 // Inputs may have any strides. `out` is contiguous and does not overlap the inputs. In the elementwise
 // operations (`std::plus<>`, `std::minus<>`, `std::multiplies<>`, `std::divides<>`) and `Copy`, `out` may
@@ -72,7 +74,7 @@ namespace operation {
 struct Copy {};
 /// out[] = Σ x. The dtype of `out` is `SumOf` the dtype of x (htensor/compute/elementwise.hpp).
 struct Sum {};
-/// out[] = the largest element of x, or NaN if x contains NaN; the dtype of `out` is as in Sum. x is not
+/// out[] = the largest element of x, or NaN if x contains NaN. The dtype of `out` is that of Sum. x is not
 /// empty.
 struct Max {};
 /// out = a · b, with the shapes of `ht::matmul`.
@@ -90,18 +92,20 @@ struct LayerNorm {
   double epsilon = 0;
 };
 struct Silu {};
+/// The form with tanh (GeluForm::tanh), or the exact form.
 struct Gelu {
   bool is_tanh = false;
 };
 /// Inputs gate and x.
 struct Swiglu {};
-/// Inputs x[tokens, heads, head size], cosines[tokens, pairs] and sines[tokens, pairs].
+/// Inputs x[tokens, heads, head size], cosines[tokens, pairs] and sines[tokens, pairs]. `is_interleaved` is
+/// RopeOptions::Pairs.
 struct Rope {
   bool is_interleaved = true;
 };
-/// `out` is I64. Rows are not empty.
+/// `out` is I64: the index of the largest element of each row. Rows are not empty.
 struct Argmax {};
-/// Inputs table[rows, columns] and ids[n], I64 and all in [0, rows).
+/// Inputs table[rows, columns] and ids[n]. The ids are I64 and in [0, rows).
 struct Embedding {};
 /// Inputs x, weight and optionally bias. Pairs are {vertical, horizontal}.
 struct Conv2d {
@@ -138,7 +142,8 @@ inline constexpr bool contains = false;
 template <class D, class... Ds>
 inline constexpr bool contains<D, DTypeList<Ds...>> = (std::same_as<D, Ds> || ...);
 
-/// Whether the device stores the dtype. Specialise it to put your own dtype on a device of the library.
+/// Whether the device stores the dtype. Specialise it to store a user-defined dtype on a device of the
+/// library.
 template <class Dev, class D>
 inline constexpr bool stores = Dev::template stores<D>;
 
@@ -182,8 +187,8 @@ concept Computes = HasSlice<Dev, Slice> && Compatible<Dev, D> && (!requires {
                      Dev::template computes<Slice, std::remove_const_t<D>>;
                    } || Dev::template computes<Slice, std::remove_const_t<D>>);
 
-/// The memory and the processors of this process. It stores every dtype, including users' dtypes. The slices
-/// other than core compute in F32 and F64 only.
+/// The memory and the processors of this process. It stores every dtype, including user-defined dtypes. The
+/// slices other than slice::Core compute in F32 and F64 only.
 struct Host {
   using Slices = SliceList<slice::Core, slice::Linear, slice::Nn, slice::Conv>;
   static constexpr std::string_view name = "Host";
@@ -225,7 +230,7 @@ template <class T>
   return view;
 }
 
-// These types depend on the stream, so that calls are checked only when Storage is complete.
+// These aliases depend on `Stream`, so that the compiler checks calls only when Storage is complete.
 template <class Stream>
 using TargetOf = std::conditional_t<Stream::is_gpu, Target, Target>;
 template <class Stream>
@@ -249,9 +254,9 @@ using Operation = std::variant<std::plus<>, std::minus<>, std::multiplies<>, std
 
 }  // namespace detail::opencl
 
-/// The two kinds of OpenCL device. GPUs may lack double precision, so `Gpu` does not store F64. Copies work
-/// for every stored dtype, as bytes. Kernels of core compute with `Numbers`, those of the other slices with
-/// `Floats`.
+/// The two kinds of OpenCL device. GPUs may lack double precision, so `Gpu` does not store F64. Copies move
+/// bytes and work for every dtype of `DTypes`. Kernels of slice::Core compute with `Numbers`, kernels of the
+/// other slices with `Floats`.
 struct Gpu {
   static constexpr std::string_view stream_name = "Gpu";
   static constexpr bool is_gpu = true;

@@ -1,7 +1,19 @@
 // The dtypes: empty types with static properties. All 22 dtypes of safetensors by their names, and I4, U4.
 //
-// A dtype of your own is a struct like these with a tag from `user_tag`; examples/consumer has one.
-// The tags are written into files (spec/ht-format.md) and never change.
+// Dtypes have no objects and no state. The tags are written into files (spec/ht-format.md) and never change.
+//
+// A dtype of your own is a struct with the same members:
+//
+//   struct F8_E3M4 {                                        // 3 exponent and 4 mantissa bits
+//     using Family = ht::family::MiniFloat;
+//     using Element = ht::SmallFloat<F8_E3M4>;
+//     static constexpr std::string_view name = "F8_E3M4";
+//     static constexpr int bits = 8;
+//     static constexpr int width_rank = bits;
+//     static constexpr ht::DTypeTag tag = ht::user_tag(0);  // 0 to 63
+//     static constexpr ht::FloatLayout layout{3, 4, 3, ht::FloatLayout::Specials::ieee};
+//     static constexpr ht::NumberFacts number = ht::number_facts(layout);
+//   };
 #pragma once
 
 #include <bit>
@@ -22,7 +34,7 @@ enum class DTypeTag : std::uint8_t { invalid = 0 };
 
 inline constexpr std::uint8_t first_user_tag = 192;
 
-/// The nth tag for a user's own dtypes, 0 to 63.
+/// The tag of the user-defined dtype number `n`, from 0 to 63.
 [[nodiscard]] consteval DTypeTag user_tag(int n) {
   if (n < 0 || n > 255 - first_user_tag) throw "a user's tag is one of 0 to 63";
   return static_cast<DTypeTag>(first_user_tag + n);
@@ -67,6 +79,7 @@ struct NumberFacts {
          (b.has_negative_zero || !a.has_negative_zero);
 }
 
+/// The facts of an integer dtype in two's complement.
 [[nodiscard]] constexpr NumberFacts integer_facts(int bits, bool has_sign) noexcept {
   const int digits = has_sign ? bits - 1 : bits;
   return {.kind = NumberFacts::Kind::integer,
@@ -122,6 +135,7 @@ struct FloatLayout {
   }
 };
 
+/// The facts of a floating-point dtype with this layout.
 [[nodiscard]] constexpr NumberFacts number_facts(const FloatLayout& layout) noexcept {
   const NumberFacts::Magnitude largest = layout.magnitude(layout.largest_code());
   return {
@@ -152,7 +166,7 @@ concept IsNumber = IsDType<T> && requires {
   { T::number } -> std::convertible_to<const NumberFacts&>;
 };
 
-/// A number dtype with a rank by width within its family. `Bool` has no rank.
+/// A number dtype that has an order within its family, by width: `width_rank`. `Bool` has none.
 template <class T>
 concept Precision = IsNumber<T> && requires {
   { T::width_rank } -> std::convertible_to<int>;
@@ -183,7 +197,7 @@ constexpr DTypeTag library_tag(int number) { return static_cast<DTypeTag>(number
 template <int Bits>
 concept IntWidth = Bits == 4 || Bits == 8 || Bits == 16 || Bits == 32 || Bits == 64;
 
-// The choice for a width: `choices` are for 4, 8, 16, 32 and 64 bits.
+// Selects the choice for a width; `choices` are for 4, 8, 16, 32 and 64 bits.
 template <int Bits, class T, std::size_t N>
 constexpr T by_width(const T (&choices)[N]) {
   return choices[std::bit_width(static_cast<unsigned>(Bits)) - 3];
@@ -215,7 +229,7 @@ inline constexpr MiniFloatRow mini_floats[] = {
     {5, 2, FloatLayout::Specials::nan_at_minus_zero, "F8_E5M2FNUZ", 24},
 };
 
-// The row of that layout, or a row with an empty name.
+// The row with this layout; a row with an empty name if there is none.
 consteval MiniFloatRow mini_float(int exponent_bits, int mantissa_bits, FloatLayout::Specials specials) {
   for (const auto& row : mini_floats) {
     if (row.exponent_bits == exponent_bits && row.mantissa_bits == mantissa_bits &&

@@ -1,5 +1,11 @@
-// The storage of a tensor's elements, dense or in blocks with shared scales: `ElementType` at run time, and
-// the block encodings as types.
+// The type of a tensor's elements, dense or in blocks with shared scales: `ElementType` at run time, and the
+// block encodings as C++ types.
+//
+//   const ht::ElementType type = tensor.type();             // of an AnyTensor
+//   if (type.is_blocks()) use(type.name, type.block_elements, type.block_bytes);
+//   static_assert(ht::Q4_K::block_elements == 256 && ht::Q4_K::block_bytes == 144);
+//
+// All objects here are values without memory of their own.
 #pragma once
 
 #include <concepts>
@@ -12,9 +18,10 @@
 
 namespace ht::inline v1 {
 
-/// ggml's type number of a block encoding. 0, which is F32 in ggml, is any dense dtype.
+/// ggml's type number of a block encoding. 0, which is F32 in ggml, stands for all dense dtypes.
 enum class EncodingTag : std::uint8_t { dense = 0 };
 
+/// A block encoding at run time: `block_elements` elements take `block_bytes` bytes.
 struct Encoding {
   EncodingTag tag = EncodingTag::dense;
   /// As ggml spells it: "Q4_K".
@@ -25,24 +32,26 @@ struct Encoding {
   friend bool operator==(const Encoding&, const Encoding&) = default;
 };
 
-/// nullopt for `dense` and for numbers that ggml has removed or not assigned.
+/// The encoding with this tag. nullopt for `dense` and for numbers that ggml has removed or not assigned.
 [[nodiscard]] std::optional<Encoding> find_encoding(EncodingTag tag) noexcept;
+/// The encoding with this name, as ggml spells it; nullopt if there is none.
 [[nodiscard]] std::optional<Encoding> find_encoding(std::string_view name) noexcept;
 
-/// The size in bytes of a tensor whose rows (the innermost dimension) are stored in blocks. nullopt if a row
-/// is not a whole number of blocks or the size exceeds 63 bits.
+/// The size in bytes of a tensor whose rows are stored in blocks. A row is the innermost dimension. nullopt
+/// if a row is not a whole number of blocks or the size exceeds 63 bits.
 [[nodiscard]] std::optional<std::uint64_t> block_bytes(std::span<const std::int64_t> dims,
                                                        const Encoding& encoding) noexcept;
 
-/// A dense dtype, a block encoding, or neither if the type in the file is unknown.
+/// A dense dtype or a block encoding. Neither if the type in the file is unknown.
 struct ElementType {
   /// `invalid` unless the tensor is dense.
   DTypeTag dtype = DTypeTag::invalid;
   /// `dense` unless the elements are stored in blocks.
   EncodingTag encoding = EncodingTag::dense;
-  /// As in safetensors or ggml: "BF16", "Q4_K". Empty if the type is unknown.
+  /// The name as in safetensors or ggml: "BF16", "Q4_K". Empty if the type is unknown. A string literal, or
+  /// the text in the DTypeInfo of a user-defined dtype.
   std::string_view name{};
-  /// The width of one element; 0 for blocks and unknown types.
+  /// The width of one element in bits; 0 for blocks and unknown types.
   int bits = 0;
   /// Elements and bytes of one block; 1 and 0 for dense dtypes.
   std::uint32_t block_elements = 1;
@@ -60,7 +69,7 @@ struct ElementType {
 // A block holds `block_elements` adjacent elements of a row in `block_bytes` bytes, with their shared scales.
 // The tags are ggml's type numbers, which GGUF files contain and which never change.
 
-/// A type that names a block encoding: its tag and name, and the elements and bytes of a block.
+/// A block encoding as a type: its tag, its name, and the elements and bytes of a block.
 template <class T>
 concept IsEncoding = std::is_empty_v<T> && std::same_as<T, std::remove_cv_t<T>> && requires {
   { T::name } -> std::convertible_to<std::string_view>;
@@ -82,7 +91,7 @@ struct Blocks {
 
 // NOLINTBEGIN(readability-identifier-naming): as ggml spells them.
 
-// One scale per 32 elements; the _1 encodings also have an offset.
+// One scale per 32 elements. Q4_1 and Q5_1 also have an offset, Q8_1 the sum of its elements.
 struct Q4_0 : detail::Blocks<2, 32, 18> {
   static constexpr std::string_view name = "Q4_0";
 };
@@ -102,7 +111,7 @@ struct Q8_1 : detail::Blocks<9, 32, 36> {
   static constexpr std::string_view name = "Q8_1";
 };
 
-// Blocks of 256 elements: a scale for each group, and a scale of these scales.
+// Blocks of 256 elements: a scale for each group, and a scale of these scales. Q8_K has one scale.
 struct Q2_K : detail::Blocks<10, 256, 84> {
   static constexpr std::string_view name = "Q2_K";
 };
@@ -122,7 +131,7 @@ struct Q8_K : detail::Blocks<15, 256, 292> {
   static constexpr std::string_view name = "Q8_K";
 };
 
-// Indices into codebooks; one index stands for up to 8 elements.
+// Indices into tables of values (codebooks); one index stands for up to 8 elements.
 struct IQ2_XXS : detail::Blocks<16, 256, 66> {
   static constexpr std::string_view name = "IQ2_XXS";
 };
@@ -151,7 +160,7 @@ struct IQ1_M : detail::Blocks<29, 256, 56> {
   static constexpr std::string_view name = "IQ1_M";
 };
 
-// Elements of -1, 0 and 1.
+// Elements of -1, 0 and 1, times one scale.
 struct TQ1_0 : detail::Blocks<34, 256, 54> {
   static constexpr std::string_view name = "TQ1_0";
 };
@@ -159,7 +168,7 @@ struct TQ2_0 : detail::Blocks<35, 256, 66> {
   static constexpr std::string_view name = "TQ2_0";
 };
 
-// Floats of 4 bits.
+// 4-bit floats, with a scale for 32 (MXFP4) or 16 (NVFP4) elements.
 struct MXFP4 : detail::Blocks<39, 32, 17> {
   static constexpr std::string_view name = "MXFP4";
 };
@@ -167,7 +176,7 @@ struct NVFP4 : detail::Blocks<40, 64, 36> {
   static constexpr std::string_view name = "NVFP4";
 };
 
-// Elements of 1 and 2 bits.
+// Elements of 1 and 2 bits, times one scale.
 struct Q1_0 : detail::Blocks<41, 128, 18> {
   static constexpr std::string_view name = "Q1_0";
 };

@@ -3,7 +3,7 @@
 //
 // Packed elements are stored without padding, starting at the least significant bit of the first byte:
 // element i has the bits [i × width, (i + 1) × width). Two threads must not concurrently write packed
-// elements that share a byte.
+// elements that share a byte. A pointer does not own the bytes.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +19,16 @@
 namespace ht::inline v1 {
 
 /// The product of the dimensions. nullopt if a dimension is negative or the product of the nonzero dimensions
-/// exceeds 63 bits, so that strides never overflow, even without elements.
+/// exceeds 63 bits, so that strides never overflow, even in a tensor without elements.
 [[nodiscard]] std::optional<std::int64_t> element_count(std::span<const std::int64_t> dims) noexcept;
 
-/// The size in bytes of packed elements of a width in bits, rounded up. nullopt on overflow.
+/// The size in bytes of `elements` packed elements of `bits` bits each, rounded up. nullopt on overflow.
 [[nodiscard]] std::optional<std::uint64_t> bytes_for(std::uint64_t elements, int bits) noexcept;
 
 /// The size of a dense tensor in bytes. nullopt if a dimension is negative or the size exceeds 63 bits.
 [[nodiscard]] std::optional<std::uint64_t> dense_bytes(std::span<const std::int64_t> dims, int bits) noexcept;
 
+/// Whether elements of D are packed: their width is not a whole number of bytes.
 template <IsDType D>
 inline constexpr bool is_packed = D::bits % 8 != 0;
 
@@ -52,8 +53,8 @@ struct PackedPlace {
 template <class D>
 [[nodiscard]] constexpr PackedPlace packed_place(std::int64_t index) noexcept {
   static_assert(D::bits < 8, "a packed element spans two bytes at most");
-  // Counts in groups of eight elements, which are whole bytes, so that no index overflows. Rounds down,
-  // because indices may be negative in views with negative strides.
+  // Eight elements are a whole number of bytes: counting in groups of eight avoids overflow. The shift rounds
+  // down, because indices may be negative in views with negative strides.
   const auto bit = static_cast<unsigned>(index & 7) * static_cast<unsigned>(D::bits);
   return {(index >> 3) * D::bits + bit / 8, bit % 8};
 }

@@ -1,5 +1,9 @@
-// Relations between dtypes: which dtypes hold all values of others, derived from their `NumberFacts`. Also
+// Relations between dtypes: which dtype holds all values of another, derived from their `NumberFacts`. Also
 // `visit_dtype`, which converts a tag to a static type.
+//
+//   static_assert(ht::LosslessTo<ht::BF16, ht::F32> && !ht::LosslessTo<ht::F32, ht::BF16>);
+//   static_assert(std::same_as<ht::Common<ht::F16, ht::BF16>, ht::F32>);
+//   const auto bits = HT_TRY(ht::visit_dtype(tag, [](auto dtype) { return dtype.bits; }));
 //
 // LosslessTo is a partial order but not a lattice: I16, F16 and BF16 each hold U8 and I8, but not each other.
 // So `Common` takes all dtypes at once: the result of pairwise promotion would depend on the order.
@@ -45,7 +49,7 @@ consteval bool every_value_of_first_in_second() {
 
 }  // namespace detail
 
-/// Every finite value of A is a value of B, in any families. `cast<B>` and `as<B>` require this.
+/// Every finite value of A is a value of B, whatever their families. `cast<B>` and `as<B>` require this.
 template <class A, class B>
 concept LosslessTo = IsDType<A> && IsDType<B> && detail::every_value_of_first_in_second<A, B>();
 
@@ -88,7 +92,7 @@ using Common = typename detail::CommonAnswer<Ds...>::type;
 
 // Conversion of a tag from a file to a static type. This is the only switch over dtypes.
 
-/// The properties of a dtype that are needed at run time.
+/// A dtype at run time. `name` is a view of `D::name`.
 struct DTypeInfo {
   DTypeTag tag = DTypeTag::invalid;
   std::string_view name;
@@ -102,11 +106,12 @@ template <IsDType D>
   return {D::tag, D::name, D::bits};
 }
 
-/// The dtype with this tag, of the library or of `users`. nullopt if the tag is unknown.
+/// The dtype with this tag, among those of the library and `users`, the user-defined dtypes. nullopt if the
+/// tag is unknown.
 [[nodiscard]] std::optional<DTypeInfo> find_dtype(DTypeTag tag,
                                                   std::span<const DTypeInfo> users = {}) noexcept;
 
-/// The dtype with this name, spelled as in safetensors: "F32", "F8_E4M3", "BOOL".
+/// The same by name, spelled as in safetensors: "F32", "F8_E4M3", "BOOL".
 [[nodiscard]] std::optional<DTypeInfo> find_dtype(std::string_view name,
                                                   std::span<const DTypeInfo> users = {}) noexcept;
 
@@ -139,8 +144,9 @@ auto visit_among(DTypeList<Ds...>, DTypeTag tag, F& f, SourceLine where) {
 
 }  // namespace detail
 
-/// Calls `f(D{})` with the dtype of the tag, from the library or `Extra`. Returns the value of f as a Result;
-/// a Result from f is returned unchanged. `bad_dtype` if the tag is unknown.
+/// Calls `f(D{})` with the dtype of the tag: one of the library or of `Extra`, the user-defined dtypes.
+/// Returns the value of `f` as a Result; if `f` returns a Result, returns that. `bad_dtype` if the tag is
+/// unknown.
 template <IsDType... Extra, class F>
 [[nodiscard]] auto visit_dtype(DTypeTag tag, F&& f, SourceLine where = SourceLine::here()) {
   return detail::visit_among<Extra...>(AllDTypes{}, tag, f, where);

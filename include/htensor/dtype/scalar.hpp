@@ -1,8 +1,14 @@
-// Element types of dtypes without a C++ type: F16, BF16, the 8-, 6- and 4-bit dtypes, and BOOL.
+// Element types of the dtypes that no C++ type represents: F16, BF16, floats of 8, 6 and 4 bits, I4, U4 and
+// BOOL.
 //
-// An object holds exactly the stored bits, so a mapped file can be read as an array of them. An element
-// converts implicitly if UpcastableTo holds (F16 to float), else explicitly to float and double (BF16 to
-// float), by the rules below. Elements have no arithmetic: convert them first.
+//   const ht::F16::Element half(1.5F);                      // explicit: rounds to nearest even
+//   const float wide = half;                                // implicit: F16 and F32 are one family
+//   const auto b = ht::BF16::Element::from_bits(0x3FC0);    // 1.5
+//   const auto f = static_cast<float>(b);                   // explicit: BF16 is another family
+//
+// An element is a value that holds exactly the stored bits, so a mapped file can be read as an array of
+// elements. It converts implicitly if UpcastableTo holds (F16 to float), else explicitly to float and double
+// (BF16 to float), by the rules below. Elements have no arithmetic: convert them first.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +34,7 @@
 //   finite value becomes infinity if the layout has infinity (F16, BF16, F8_E5M2), else NaN if the layout has
 //   NaN (F8_E4M3, FNUZ, F8_E8M0), else the largest value of the same sign (F6, F4).
 // - Infinity follows the same rule. NaN becomes a quiet NaN of the same sign. FNUZ and E8M0 have only one
-//   NaN; F6 and F4 have no NaN, and it becomes the largest value.
+//   NaN; F6 and F4 have no NaN: NaN becomes the largest positive value.
 // - FNUZ has no -0: -0 becomes +0. F8_E8M0 has neither zero nor sign: zero becomes the smallest value 2^-127,
 //   negative numbers become NaN, and ties round up, because its one-digit significand is always odd.
 
@@ -47,6 +53,7 @@ struct Parts {
 inline constexpr FloatLayout float_layout{8, 23, 127, FloatLayout::Specials::ieee};
 inline constexpr FloatLayout double_layout{11, 52, 1023, FloatLayout::Specials::ieee};
 
+/// Decomposes the number that `bits` encode in the layout.
 [[nodiscard]] constexpr Parts take_apart(const FloatLayout& layout, std::uint64_t bits) noexcept {
   const int code_bits = layout.exponent_bits + layout.mantissa_bits;
   const std::uint64_t code = bits & ((std::uint64_t{1} << code_bits) - 1);
@@ -93,11 +100,12 @@ template <std::integral T>
   return kept + (up ? 1 : 0);
 }
 
-/// The code, without sign, of a value beyond the largest finite value.
+/// The code, without its sign, that represents a value beyond the largest finite value.
 [[nodiscard]] constexpr std::uint64_t overflow_code(const FloatLayout& layout) noexcept {
   return layout.specials == FloatLayout::Specials::none ? layout.largest_code() : layout.largest_code() + 1;
 }
 
+/// The code, without its sign, of a quiet NaN with this payload where the layout has payloads.
 [[nodiscard]] constexpr std::uint64_t nan_code(const FloatLayout& layout, std::uint64_t payload) noexcept {
   if (layout.specials != FloatLayout::Specials::ieee) return overflow_code(layout);
   const std::uint64_t quiet = std::uint64_t{1} << (layout.mantissa_bits - 1);
@@ -123,7 +131,7 @@ template <std::integral T>
   const std::uint64_t sign = parts.negative && layout.has_sign() ? std::uint64_t{1} << code_bits : 0;
   std::uint64_t code = 0;
   if (parts.number_class == NumberClass::nan) {
-    // Without NaN in the layout, the sign of a NaN is dropped.
+    // If the layout has no NaN, the sign of a NaN is dropped.
     if (layout.specials == FloatLayout::Specials::none) return layout.largest_code();
     code = nan_code(layout, parts.significand);
   } else if (parts.number_class == NumberClass::infinite) {
@@ -278,7 +286,7 @@ class SmallFloat {
                                           D::layout.specials == FloatLayout::Specials::ieee;
   static constexpr unsigned code_mask = (1U << std::min(D::bits, 8)) - 1U;
 
-  // The value of each code, for dtypes of 8 bits or fewer.
+  // The table of the values of all codes, for dtypes of 8 bits or fewer.
   template <class T>
   static constexpr auto values = [] {
     std::array<T, code_mask + 1> table{};
@@ -351,6 +359,7 @@ class SmallInt {
   Bits bits_ = 0;
 };
 
+/// Whether objects of T may be copied as bytes.
 template <class T>
 inline constexpr bool is_plain_byte_type = std::is_trivially_copyable_v<T> && std::is_standard_layout_v<T>;
 

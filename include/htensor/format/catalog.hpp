@@ -1,7 +1,15 @@
 // All tensors of a model, in file order, independent of the file format.
 //
-// A Catalog holds offsets, not pointers, so it can be copied, stored and sent. All entries are validated by
-// the parser. A CatalogBuilder creates the Catalog, which is immutable afterwards.
+//   for (const ht::Entry& entry : model.catalog()) print(entry.name, entry.dims, entry.offset);
+//   const auto index = model.catalog().find("wte.weight");           // std::optional<std::size_t>
+//
+//   ht::CatalogBuilder builder("npy");                               // in a parser
+//   HT_TRY(builder.add({.name = name, .dtype = ht::F32::tag, .dims = dims, .offset = 128, .bytes = 24}));
+//   return std::move(builder).build();                               // Result<Catalog>
+//
+// A Catalog is a value that holds offsets in files, not pointers into them, so it may outlive the files. The
+// parser has validated all entries. A CatalogBuilder creates the Catalog, which is immutable afterwards: many
+// threads may read it. Entries are views of their Catalog.
 #pragma once
 
 #include <cstdint>
@@ -23,26 +31,27 @@ enum class ElementOrder : std::uint8_t { row_major, column_major };
 
 /// A tensor in a catalog. The views are valid until the catalog is destroyed or moved.
 struct Entry {
-  /// In a catalog, a NUL follows the name.
+  /// The name of the tensor. In a catalog, a NUL follows it.
   std::string_view name{};
   /// The dtype of a dense tensor. `invalid` for a block encoding, and if the file does not state a type.
   DTypeTag dtype = DTypeTag::invalid;
   EncodingTag encoding = EncodingTag::dense;
-  /// Outermost first; of any rank.
+  /// The dimensions, outermost first; of any rank.
   std::span<const std::int64_t> dims{};
   ElementOrder order = ElementOrder::row_major;
   ByteOrder byte_order = ByteOrder::little;
-  /// Index of the file in the model, and the position of the bytes in it. For a splat only `bytes` is valid.
+  /// The index of the file in the model, and the position and the size of the tensor's bytes in the file. For
+  /// a splat only `bytes` is valid.
   std::uint32_t file = 0;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
   /// The pattern of 1, 2, 4, 8 or 16 bytes that a splat repeats to fill `bytes`; empty for other tensors.
   Bytes splat{};
-  /// Text about the tensor in the file that no other member represents, verbatim.
+  /// Text about the tensor that the file contains and no other member represents, verbatim.
   std::string_view note{};
 
   [[nodiscard]] bool is_splat() const noexcept { return !splat.empty(); }
-  /// Whether the file states a type; else dtype and shape are unknown.
+  /// Whether the file states a type. If not, dtype and shape are unknown.
   [[nodiscard]] bool is_typed() const noexcept {
     return dtype != DTypeTag::invalid || encoding != EncodingTag::dense;
   }
@@ -53,11 +62,11 @@ class Catalog {
  public:
   [[nodiscard]] std::size_t size() const noexcept { return records_.size(); }
   [[nodiscard]] bool empty() const noexcept { return records_.empty(); }
-  /// In file order; `index` must be less than `size`.
+  /// The entry at `index`, in file order. `index` must be less than `size`.
   [[nodiscard]] Entry operator[](std::size_t index) const noexcept;
   [[nodiscard]] detail::IndexIterator<Catalog> begin() const noexcept;
   [[nodiscard]] detail::IndexIterator<Catalog> end() const noexcept;
-  /// The index of the entry with that name, in constant time.
+  /// The index of the entry with that name, in constant time; nullopt if there is none.
   [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const noexcept {
     return names_.find(name);
   }
@@ -65,8 +74,8 @@ class Catalog {
   [[nodiscard]] const Metadata& metadata() const noexcept { return metadata_; }
   /// The name of the format: "ht", "safetensors", …
   [[nodiscard]] std::string_view format() const noexcept { return format_; }
-  /// The files that contain the entries, as named in the parsed file: relative paths within its folder. The
-  /// first is the parsed file itself; its name is empty.
+  /// The files that contain the entries, as the parsed file names them: paths relative to its folder. The
+  /// first is the parsed file itself, with an empty name.
   [[nodiscard]] const std::vector<std::string>& files() const noexcept { return files_; }
 
   /// Bytes of memory in use.
@@ -108,7 +117,7 @@ class Catalog {
 /// Builds a Catalog from the entries that a parser has validated.
 class CatalogBuilder {
  public:
-  /// `format` has to outlive the builder.
+  /// `format` is the name of the format; it must outlive the builder.
   explicit CatalogBuilder(std::string_view format) noexcept;
 
   /// Reserves memory for this many tensors, bytes of names and dimensions. Do not pass unchecked numbers from
@@ -121,7 +130,7 @@ class CatalogBuilder {
   /// Adds a dimension to the next entry, before the entry's own `dims`: for parsers that read dimensions one
   /// by one.
   [[nodiscard]] Result<void> add_dim(std::int64_t dim);
-  /// The dimensions that `add_dim` added since the last entry.
+  /// The dimensions that `add_dim` has added since the last `add`.
   [[nodiscard]] std::span<const std::int64_t> next_dims() const noexcept;
   [[nodiscard]] Metadata& metadata() noexcept { return catalog_.metadata_; }
   /// Adds a file, by a path relative to the parsed file, and returns its index for `Entry::file`.
@@ -133,7 +142,7 @@ class CatalogBuilder {
   [[nodiscard]] detail::IndexIterator<Catalog> begin() const noexcept;
   [[nodiscard]] detail::IndexIterator<Catalog> end() const noexcept;
 
-  /// `duplicate_tensor`, `duplicate_key`.
+  /// Returns the Catalog. `duplicate_tensor`, `duplicate_key`.
   [[nodiscard]] Result<Catalog> build() &&;
 
  private:

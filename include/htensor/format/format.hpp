@@ -1,11 +1,18 @@
 // A format: the functions that read and write its files, and traits that describe the capabilities of the
 // format.
 //
-// Code outside of `format` reads traits and never compares a format's name, so a caller's format is opened
-// and converted like the library's: pass it in `OpenOptions::formats` and `ConvertOptions::formats`.
+//   const ht::Format mine{.name = "mine",
+//                         .extension = ".mine",
+//                         .looks_like = looks_like,          // functions of the caller
+//                         .parse = parse,
+//                         .encode = encode};
+//   const auto model = HT_TRY(ht::Model::open("a.mine", {.formats = {mine}}));
 //
-// A Format is copied as a value. Its texts are views that have to outlive every copy, such as string
-// literals.
+// The library reads traits and never compares a format's name, so a caller's format is opened and converted
+// like those of the library: pass it in `OpenOptions::formats` and `ConvertOptions::formats`.
+//
+// A Format is a value. Its texts are views that must outlive every copy, such as string literals. Its
+// functions must be thread-safe.
 #pragma once
 
 #include <concepts>
@@ -41,7 +48,7 @@ struct Format {
   enum class Sharding : std::uint8_t {
     none,   ///< a model is one file
     index,  ///< each file has all metadata and opens alone; `NAME.EXT.index.json` opens all of them
-    parts,  ///< any file opens all of them: the metadata is in the first, and `split.*` keys number each
+    parts,  ///< any file opens all of them; the first has the metadata, and `split.*` keys number the files
   };
 
   /// The byte orders that a format supports for tensors.
@@ -60,9 +67,9 @@ struct Format {
     std::uint64_t crc = 0;
   };
 
-  /// "gguf".
+  /// The name, such as "gguf".
   std::string_view name{};
-  /// ".gguf".
+  /// The extension of its files, such as ".gguf".
   std::string_view extension{};
 
   // These three are required.
@@ -70,14 +77,15 @@ struct Format {
   /// Whether a file with this prefix is probably of the format. `prefix` has 512 bytes, or all bytes of a
   /// shorter file. True also for a file that ends within the magic number.
   bool (*looks_like)(Bytes prefix, std::uint64_t file_bytes) = nullptr;
-  /// See ht::parse. The catalog's format is `name`.
+  /// See ht::parse. The `format()` of the returned catalog is `name`.
   Result<Parsed> (*parse)(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options) = nullptr;
   /// See ht::encode.
   Result<Encoded> (*encode)(const Catalog& catalog, const EncodeOptions& layout) = nullptr;
 
   // Each of these may be null.
 
-  /// The header with other metadata; null if the format cannot change it and keep the layout of the data.
+  /// Returns the header with other metadata. Null if the metadata cannot change while the layout of the data
+  /// stays.
   Result<EditedHeader> (*edit)(const HeaderEdit& edit) = nullptr;
   /// Reasons why common readers reject a file of this catalog although the format allows it.
   std::vector<Error> (*warnings)(const Catalog& catalog) = nullptr;
@@ -108,9 +116,9 @@ struct Format {
 /// The library's formats, in the order in which they are tried.
 [[nodiscard]] std::span<const Format> formats() noexcept;
 
-// Each of these searches `more`, the caller's formats, before the library's.
+// Each of these functions searches `more`, the caller's formats, before those of the library.
 
-/// Null if there is no format of that name.
+/// The format with that name; null if there is none.
 [[nodiscard]] const Format* find_format(std::string_view name, std::span<const Format> more = {}) noexcept;
 /// The format of files with this extension, such as ".gguf"; null if there is none.
 [[nodiscard]] const Format* format_of_extension(std::string_view extension,
@@ -118,13 +126,14 @@ struct Format {
 /// The format for a file to write, by its extension; `not_found`, with the known extensions.
 [[nodiscard]] Result<const Format*> format_for(const std::filesystem::path& target,
                                                std::span<const Format> more = {});
+/// The names of all formats.
 [[nodiscard]] std::vector<std::string_view> format_names(std::span<const Format> more = {});
 
 // Parses bytes of a file to its catalog. Parsers do no I/O.
 
-/// Bytes that a parser needs to continue: from `offset` to `offset + bytes` of the file. They are within the
-/// file and include bytes that the parser has not seen. A range that begins within or directly after the
-/// prefix is supplied as a longer prefix, any other range as a Seen::Part.
+/// The bytes [offset, offset + bytes) of the file, which a parser needs to continue. They are within the file
+/// and include bytes that the parser has not seen. A range that begins within or directly after the prefix is
+/// supplied as a longer prefix, any other range as a Seen::Part.
 struct Need {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -140,8 +149,8 @@ class Seen {
   };
 
   Seen() noexcept = default;
-  /// Implicit, so that a parser takes plain bytes. `owner` keeps the prefix alive and unchanged for as long
-  /// as a catalog refers to it; without an owner, the parser copies.
+  /// Implicit, so that `ht::parse` also takes plain bytes. `owner` keeps the prefix alive and unchanged for
+  /// as long as a catalog refers to it; without an owner, the parser copies.
   template <std::convertible_to<Bytes> T>
   Seen(const T& prefix, std::span<const Part> parts = {},  // NOLINT(google-explicit-constructor)
        std::shared_ptr<const void> owner = {}) noexcept
@@ -150,7 +159,7 @@ class Seen {
   [[nodiscard]] Bytes prefix() const noexcept { return prefix_; }
   /// Null if the prefix has no owner.
   [[nodiscard]] const std::shared_ptr<const void>& owner() const noexcept { return owner_; }
-  /// The bytes of the range, if they were seen contiguously.
+  /// The bytes of the range if they are in the prefix or in one part; else nullopt.
   [[nodiscard]] std::optional<Bytes> range(std::uint64_t offset, std::uint64_t bytes) const noexcept;
 
  private:
@@ -160,22 +169,22 @@ class Seen {
 };
 
 struct ParseOptions {
-  /// The tensor's name in formats that store one tensor without a name.
+  /// The name of the tensor in formats that store one tensor without a name.
   std::string_view stem{};
   /// User-defined dtypes that the file may use.
   std::span<const DTypeInfo> dtypes{};
-  /// The caller's formats, tried before the library's.
+  /// The caller's formats, tried before those of the library.
   std::span<const Format> formats{};
   /// Also accepts a file with incomplete data, such as an unfinished download.
   bool allow_incomplete = false;
-  /// The maximum number of bytes to read before the data; 0 is the format's own limit, which for safetensors
+  /// The maximum number of bytes to read before the data; 0 is the limit of the format, which for safetensors
   /// is 100,000,000.
   std::uint64_t max_header_bytes = 0;
 };
 
-/// Recognises the format by content and parses it. `seen` is a part of a file of `file_bytes` bytes.
-/// `bad_magic` if the file is not a weights file; the error names its type if known. Else the errors of the
-/// format.
+/// Recognises the format by content and parses it. `seen` is a part of a file of `file_bytes` bytes. Returns
+/// the catalog, or the Need for more bytes. `bad_magic` if the file is not a weights file; the error names
+/// its type if known. Else the errors of the format.
 [[nodiscard]] Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes,
                                    const ParseOptions& options = {});
 
@@ -187,16 +196,17 @@ struct EncodeOptions {
   std::uint64_t alignment = 0;
   /// Whether to store dtypes and shapes in formats without fields for them, as `TENSORv0:` in IRPA.
   bool tensor_notes = true;
-  /// Whether external entries of an IRPA file stay in their files. If false, their data goes into this file,
-  /// as is required to merge the files of a model.
+  /// Whether external entries of an IRPA file, whose data is in other files, stay there. If false, their data
+  /// goes into this file, as a merge of a model's files requires.
   bool keep_external = true;
-  /// A power of two, or 0. Unless 0, each tensor keeps its offset modulo `block_bytes`, so that whole blocks
-  /// can be shared with the source (reflink). IRPA does this for all tensors, safetensors for tensors that
-  /// are adjacent in the same order as in the source. Other formats do not guarantee it.
+  /// The block size of the file system, a power of two, or 0. Unless it is 0, each tensor keeps its offset
+  /// modulo `block_bytes`, so that the file system can share whole blocks with the source (reflink). IRPA
+  /// does this for all tensors, safetensors for tensors that are adjacent in the same order as in the source.
+  /// Other formats do not guarantee it.
   std::uint64_t block_bytes = 0;
 };
 
-/// A file without its data.
+/// A file to write, without its data.
 struct Encoded {
   /// The file from its first byte on.
   std::vector<std::byte> header;
@@ -217,7 +227,7 @@ struct Format::HeaderEdit {
   const Catalog& catalog;
   /// All metadata of the edited file.
   const Metadata& metadata;
-  /// Whether data may begin later than before.
+  /// Whether the data may move towards the end of the file.
   bool grow = false;
 };
 
@@ -231,8 +241,8 @@ struct Format::EditedHeader {
 /// reader is llama.cpp. Each is a warning, with its rule and a hint. May throw `std::bad_alloc`.
 [[nodiscard]] std::vector<Error> reader_warnings(std::string_view format, const Catalog& catalog);
 
-/// Returns the file for the catalog's tensors, in catalog order. `would_lose` for data that the format cannot
-/// store, `misaligned` if the alignment is not a power of two.
+/// Returns the header and the layout of a file with the catalog's tensors, in catalog order. `would_lose` for
+/// data that the format cannot store, `misaligned` if the alignment is not a power of two.
 [[nodiscard]] Result<Encoded> encode(const Format& format, const Catalog& catalog,
                                      const EncodeOptions& layout = {});
 /// The same by the name of one of the library's formats; `not_found` if there is none.

@@ -1,8 +1,16 @@
 // The metadata of a model: keys in file order, values with their types.
 //
+//   for (const auto& [key, value] : model.catalog().metadata()) print(key, value.type());
+//   const auto layers = model.catalog().metadata().find("llama.block_count");     // std::optional<MetaValue>
+//   if (layers) use(layers->natural());                                           // nullopt for a text
+//   ht::Metadata metadata;
+//   HT_TRY(metadata.add("general.name", "tiny"));
+//   HT_TRY(metadata.add("llama.block_count", std::uint32_t{2}));
+//
 // Values are stored back to back in GGUF's little-endian form: a vocabulary of 150,000 strings is one range
-// of bytes, without string objects. A large value may stay in the memory it was read into; copies of the
-// Metadata share that memory. Values are views, valid while their Metadata is alive and unchanged.
+// of bytes, without string objects. A large value may stay in the memory that it was read into; copies of the
+// Metadata share that memory. Values are views, valid while their Metadata is alive and unchanged. Many
+// threads may read a const Metadata.
 #pragma once
 
 #include <array>
@@ -28,9 +36,9 @@ enum class MetaType : std::uint8_t { u8, i8, u16, i16, u32, i32, f32, boolean, s
 
 inline constexpr std::uint32_t meta_type_count = 13;
 
-/// Bytes of a value of the type; 0 for strings and arrays, whose sizes vary.
+/// The size of a value of the type in bytes; 0 for strings and arrays, whose sizes vary.
 [[nodiscard]] std::uint32_t fixed_bytes(MetaType type) noexcept;
-/// "u32", "string", …
+/// The name of the type: "u32", "string", …
 [[nodiscard]] std::string_view to_string(MetaType type) noexcept;
 
 /// The MetaType that stores a C++ type.
@@ -45,7 +53,7 @@ inline constexpr MetaType meta_type_of = [] {
   return std::is_signed_v<T> ? with_sign[width] : whole[width];
 }();
 
-/// A value. Each accessor returns nullopt for a value of another type.
+/// A view of a value. Each accessor returns nullopt for a value of another type.
 class MetaValue {
  public:
   class Array;
@@ -59,12 +67,13 @@ class MetaValue {
 
   [[nodiscard]] std::optional<std::string_view> text() const noexcept;
   [[nodiscard]] std::optional<bool> boolean() const noexcept;
-  /// Any integer type, if the value fits.
+  /// The value of any integer type, if it fits.
   [[nodiscard]] std::optional<std::int64_t> integer() const noexcept;
   [[nodiscard]] std::optional<std::uint64_t> natural() const noexcept;
-  /// f32 and f64.
+  /// The value of an f32 or f64.
   [[nodiscard]] std::optional<double> real() const noexcept;
-  /// To iterate over it, store it in a variable first: `const auto tokens = value.array().value();`.
+  /// The array. To iterate over it, store it in a variable first:
+  /// `const auto tokens = value.array().value();`.
   [[nodiscard]] std::optional<Array> array() const noexcept;
 
  private:
@@ -123,13 +132,14 @@ class Metadata {
 
   [[nodiscard]] std::size_t size() const noexcept { return keys_.size(); }
   [[nodiscard]] bool empty() const noexcept { return size() == 0; }
-  /// In file order; `index` must be less than `size`.
+  /// The item at `index`, in file order. `index` must be less than `size`.
   [[nodiscard]] Item operator[](std::size_t index) const noexcept;
   [[nodiscard]] detail::IndexIterator<Metadata> begin() const noexcept;
   [[nodiscard]] detail::IndexIterator<Metadata> end() const noexcept;
-  /// The value of a key, in constant time. Requires `index`, which CatalogBuilder::build calls.
+  /// The value of a key, in constant time; nullopt if there is none. Requires `index`, which
+  /// CatalogBuilder::build calls.
   [[nodiscard]] std::optional<MetaValue> find(std::string_view key) const noexcept;
-  /// The index of a key, likewise.
+  /// The index of a key, with the same cost and requirement.
   [[nodiscard]] std::optional<std::size_t> index_of(std::string_view key) const noexcept {
     return keys_.find(key);
   }
@@ -141,8 +151,10 @@ class Metadata {
   [[nodiscard]] static constexpr std::size_t bytes_of_text(std::string_view text) noexcept {
     return sizeof(std::uint64_t) + text.size();
   }
+  /// Adds a text.
   [[nodiscard]] Result<void> add(std::string_view key, std::string_view text);
-  /// Copies a value. The caller has checked that its bytes are well-formed, as `MetaValue::bytes` describes.
+  /// Adds a copy of a value. The caller has checked that its bytes are well-formed, as `MetaValue::bytes`
+  /// describes.
   [[nodiscard]] Result<void> add(std::string_view key, const MetaValue& value);
   /// The same without a copy of the value's bytes: `owner` keeps them alive and unchanged.
   [[nodiscard]] Result<void> add(std::string_view key, const MetaValue& value,
@@ -187,7 +199,7 @@ class Metadata {
   std::vector<Owned> owned_;  // by index
 };
 
-// Changes to metadata, with values as text or as they are stored.
+// Changes to metadata, with values as text or in stored form.
 
 /// Whether the item is padding that an edit left in a header (`htensor.pad`, spaces only). It describes the
 /// file's layout and not the model, so it is not shown, compared or converted.
@@ -197,6 +209,7 @@ class Metadata {
 /// `split.*`. GGUF defines these keys, and a conversion may carry them into another format.
 [[nodiscard]] bool describes_layout(const Metadata::Item& item) noexcept;
 
+/// A change of one key.
 struct MetadataEdit {
   /// The type of a value and, for an array, of its elements.
   struct Type {
@@ -212,12 +225,12 @@ struct MetadataEdit {
   std::optional<std::string> value{};
   /// If nullopt, an existing key keeps its type and a new key is a string.
   std::optional<Type> type{};
-  /// The value itself, instead of `value` and `type`. Its bytes are well-formed, as `MetaValue::bytes`
-  /// describes, and outlive the edit.
+  /// The value in stored form; `value` and `type` are then ignored. Its bytes must be well-formed, as
+  /// `MetaValue::bytes` describes, and outlive the edit.
   std::optional<MetaValue> exact{};
 };
 
-/// "u32", "string", … or "array:u32".
+/// The type with this name: "u32", "string", … or "array:u32". nullopt if there is none.
 [[nodiscard]] std::optional<MetadataEdit::Type> value_type_named(std::string_view name) noexcept;
 
 /// Returns the metadata after all edits, applied in order. An existing key keeps its position; a new key is

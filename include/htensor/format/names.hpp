@@ -1,4 +1,4 @@
-// Names of tensors: patterns that select some of them, as in shells, and the containers behind catalogs.
+// Names of tensors: patterns that select names, as in shells, and the containers behind catalogs.
 //
 //   *        zero or more characters              [a-z]    one character of the set
 //   ?        one character                        [!a-z]   one character outside the set, also [^a-z]
@@ -8,6 +8,12 @@
 // A pattern must match the whole name. Characters are UTF-8 characters; each byte of malformed UTF-8 counts
 // as one character. Dots, slashes and NUL are ordinary characters. Classes such as `[:digit:]` are not
 // supported.
+//
+//   HT_TRY(ht::prefetch(model, "blk.{0,1}.*"));
+//   const ht::NameFilter weights({"blk.*"}, {"*.bias"});              // included, excluded
+//   if (weights.matches(name)) use(name);
+//
+// A NameFilter is a value that owns its patterns. Many threads may use a const NameFilter.
 #pragma once
 
 #include <compare>
@@ -30,8 +36,8 @@ namespace ht::inline v1 {
 /// Selects names: a name matches if one of the `include` patterns matches it and no `exclude` pattern does.
 /// Without `include` patterns every name is included.
 ///
-/// The constructor compiles the patterns. Functions that take a filter first return the Error of `check()`,
-/// so a filter can be constructed in place: `ht::prefetch(model, "blk.{0,1}.*")`.
+/// The constructor compiles the patterns. Functions that take a filter call `check()` first and return its
+/// Error, so a filter can be constructed in the call.
 class NameFilter {
  public:
   /// Matches every name.
@@ -48,14 +54,14 @@ class NameFilter {
   /// braces that expand to more than 1024 patterns.
   [[nodiscard]] Result<void> check() const;
 
-  /// Whether the filter selects the name; false if `check()` fails. For each alternative, time is at most
+  /// Whether the filter selects the name; false if `check()` fails. The time for each alternative is at most
   /// proportional to the product of the lengths of pattern and name.
   [[nodiscard]] bool matches(std::string_view name) const noexcept;
 
   /// Whether the filter matches every name.
   [[nodiscard]] bool is_everything() const noexcept;
 
-  /// The Error for a model in which no name matches: `not_found`, with the patterns in its message.
+  /// The Error for a model without a matching name: `not_found`, with the patterns in its message.
   [[nodiscard]] Error no_match() const;
 
  private:

@@ -1,7 +1,14 @@
 // Checksums: CRC-64/NVME, and digests of bytes with the algorithms that seals may use.
 //
-// The bytes of a digest are in the order that common tools print: SHA-256 as `sha256sum`, XXH3-128 as
-// `xxhsum -H2`, and CRC-64/NVME big-endian, as in object stores.
+//   const auto sum = ht::crc64nvme(bytes);
+//   auto hasher = HT_TRY(ht::Hasher::make(ht::HashAlgorithm::sha256));
+//   hasher.update(first);
+//   hasher.update(second);
+//   print(ht::to_hex(hasher.finish()));
+//
+// The bytes of a digest are in the order that common tools print: SHA-256 as in `sha256sum`, XXH3-128 as in
+// `xxhsum -H2`, CRC-64/NVME big-endian as in object stores. A Digest is a value. A Hasher is for one thread
+// at a time; functions may be called by many threads.
 #pragma once
 
 #include <array>
@@ -15,46 +22,47 @@
 
 // CRC-64/NVME, the checksum of the library's file formats.
 //
-// Reflected polynomial 0x9a6c9329ac4bc9b5, initial value and final exclusive-or all ones; the sum of
+// Reflected polynomial 0x9a6c9329ac4bc9b5, initial value and final exclusive-or all ones; the checksum of
 // "123456789" is 0xae8b14860a799888. It detects every single-bit error and every burst error of up to 64
-// bits. The first call selects the fastest kernel of this processor; all kernels return the same sums.
+// bits. The first call selects the fastest kernel for this processor; all kernels return the same checksums.
 
 namespace ht::inline v1 {
 
-/// The sum of `bytes`. `before` is the sum of the preceding bytes: `crc64nvme(b, crc64nvme(a))` is the sum of
-/// a followed by b.
+/// The checksum of `bytes`. `before` is the checksum of the preceding bytes: `crc64nvme(b, crc64nvme(a))` is
+/// the checksum of a followed by b.
 [[nodiscard]] std::uint64_t crc64nvme(Bytes bytes, std::uint64_t before = 0) noexcept;
 
-/// The sum of two consecutive pieces, from the sum of each, so that pieces can be summed in parallel. Takes
-/// microseconds for any sizes.
+/// The checksum of two consecutive pieces, from the checksum of each and the size of the second, so that
+/// pieces can be processed in parallel. Takes microseconds for any sizes.
 [[nodiscard]] std::uint64_t crc64nvme_combine(std::uint64_t first, std::uint64_t second,
                                               std::uint64_t second_bytes) noexcept;
 
 /// The selected kernel: "table", "pclmulqdq", "vpclmulqdq" or "pmull".
 [[nodiscard]] std::string_view crc64nvme_kernel() noexcept;
 
-// The values are those in seals (spec/seal-format.md).
+// The values are the numbers in seals (spec/seal-format.md).
 enum class HashAlgorithm : std::uint8_t { crc64nvme = 1, xxh3_128 = 2, sha256 = 3 };
 
 inline constexpr std::array all_hash_algorithms{HashAlgorithm::crc64nvme, HashAlgorithm::xxh3_128,
                                                 HashAlgorithm::sha256};
 
-/// "crc64nvme", "xxh3-128", "sha256".
+/// The name: "crc64nvme", "xxh3-128", "sha256".
 [[nodiscard]] std::string_view to_string(HashAlgorithm algorithm) noexcept;
+/// The algorithm with this name; nullopt if there is none.
 [[nodiscard]] std::optional<HashAlgorithm> hash_algorithm_named(std::string_view name) noexcept;
-/// 8, 16 or 32.
+/// The size of a digest in bytes: 8, 16 or 32.
 [[nodiscard]] std::size_t digest_bytes(HashAlgorithm algorithm) noexcept;
 
 class Digest {
  public:
-  /// Copies the first `digest_bytes(algorithm)` bytes. `bytes` must have at least that many.
+  /// A copy of the first `digest_bytes(algorithm)` bytes. `bytes` must have at least that many.
   Digest(HashAlgorithm algorithm, Bytes bytes) noexcept;
   explicit Digest(std::uint64_t crc64nvme) noexcept;
 
   [[nodiscard]] HashAlgorithm algorithm() const noexcept { return algorithm_; }
   [[nodiscard]] Bytes bytes() const& noexcept { return {bytes_.data(), digest_bytes(algorithm_)}; }
   [[nodiscard]] Bytes bytes() const&& = delete;
-  /// The sum as a number. The algorithm must be CRC-64/NVME.
+  /// The checksum as a number. The algorithm must be CRC-64/NVME.
   [[nodiscard]] std::uint64_t crc64nvme() const noexcept;
 
   friend bool operator==(const Digest& a, const Digest& b) noexcept;
@@ -72,7 +80,8 @@ class Digest {
 /// Computes the digest of bytes that are passed in pieces.
 class Hasher {
  public:
-  /// Loads OpenSSL on the first use of SHA-256; `unsupported_platform` if OpenSSL is not installed.
+  /// A hasher of no bytes. Loads OpenSSL on the first use of SHA-256; `unsupported_platform` if OpenSSL is
+  /// not installed.
   [[nodiscard]] static Result<Hasher> make(HashAlgorithm algorithm);
 
   Hasher(Hasher&&) noexcept;

@@ -7,7 +7,8 @@
 // `FILE.htseal` is stored beside a single file of any format, or beside part 1 of a split GGUF;
 // `model.htseal` in the folder of a shard index or of a model that is a folder. A seal covers all bytes,
 // including headers and gaps, in chunks of at most 4 MiB, so that verification can name the damaged parts.
-// The format is in spec/seal-format.md; the same files give the same seal, byte for byte.
+// The format is in spec/seal-format.md; the same files give the same seal, byte for byte. Results are values.
+// The functions hash on all processors, and many threads may call them at once.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +28,10 @@
 
 namespace ht::inline v1 {
 
+/// The contents of a seal file.
 struct Seal {
   struct File {
-    /// Relative to the seal's folder, with slashes.
+    /// The path relative to the seal's folder, with slashes.
     std::string name;
     std::uint64_t bytes = 0;
     /// The digest of the whole file.
@@ -50,8 +52,10 @@ struct Seal {
     friend bool operator==(const Tensor&, const Tensor&) = default;
   };
 
+  /// The maximum size of a chunk.
   static constexpr std::uint64_t chunk_bytes = std::uint64_t{4} << 20;
-  /// The largest seal that is read or written: CRC-64/NVME of 128 TiB in large tensors.
+  /// The size in bytes of the largest seal that is read or written; enough for CRC-64/NVME of 128 TiB in
+  /// large tensors.
   static constexpr std::uint64_t max_bytes = std::uint64_t{256} << 20;
 
   HashAlgorithm algorithm = HashAlgorithm::crc64nvme;
@@ -68,21 +72,22 @@ struct Seal {
 /// The inverse of `parse_seal`.
 [[nodiscard]] Result<std::vector<std::byte>> encode_seal(const Seal& seal);
 
-/// The digest of the model: that of its only file, or the digest of the digests of all files.
+/// The digest of the model: the digest of its only file, or the digest of the digests of all files.
 [[nodiscard]] Result<Digest> digest_of(const Seal& seal);
 
-/// The path of a model's seal, whether it exists or not: in a folder, beside an index or a file, or beside
-/// the first part of a split model. Depends only on names and on whether `model` is a folder. `formats` are
-/// the caller's formats.
+/// The path of a model's seal, which need not exist: in the folder of a model, beside an index or a file, or
+/// beside the first part of a split model. Depends only on names and on whether `model` is a folder.
+/// `formats` are the caller's formats.
 [[nodiscard]] std::filesystem::path seal_path(const std::filesystem::path& model, io::Port* port = nullptr,
                                               std::span<const Format> formats = {});
 
-/// `not_sealed` if the file does not exist.
+/// Reads and parses a seal. `not_sealed` if the file does not exist, and the errors of `parse_seal`.
 [[nodiscard]] Result<Seal> read_seal(const std::filesystem::path& path, io::Port* port = nullptr);
 
-/// The largest splat that is hashed byte by byte unless options allow more. The CRC-64/NVME of a splat of any
-/// size is computed directly; XXH3 and SHA-256 process all expanded bytes, and a file of 4 KB may have a
-/// splat of 2^50 bytes. 1 GiB takes SHA-256 about two seconds without SHA instructions.
+/// The size in bytes of the largest splat that is hashed byte by byte, unless options allow more. The
+/// CRC-64/NVME of a splat of any size is computed directly; XXH3 and SHA-256 process all expanded bytes, and
+/// a file of 4 KB may have a splat of 2^50 bytes. 1 GiB takes SHA-256 about two seconds without SHA
+/// instructions.
 inline constexpr std::uint64_t default_max_splat_bytes = std::uint64_t{1} << 30;
 
 struct SealOptions {
@@ -90,8 +95,8 @@ struct SealOptions {
   WorkOptions work{};
   /// `budget_too_small` for a larger splat, unless the algorithm is CRC-64/NVME.
   std::uint64_t max_splat_bytes = default_max_splat_bytes;
-  /// Overwrites an existing seal without comparing. If false, files that differ from their seal are
-  /// `checksum_mismatch`, an unreadable seal is `bad_seal`, and the old seal stays.
+  /// Overwrites an existing seal without a comparison. If false, files that differ from their seal are
+  /// `checksum_mismatch`, an unreadable seal is `bad_seal`, and in both cases the old seal stays.
   bool force = false;
 };
 
@@ -119,10 +124,10 @@ struct ModelDigests {
 
   /// The digest of the file; for several files, the digest of their digests.
   Digest digest;
-  /// In the order of `Model::files`, then the index, if there is one.
+  /// The files in the order of `Model::files`, then the index, if there is one.
   std::vector<File> files;
-  /// In catalog order; of the tensor's bytes only, so that the digest is the same in every format. Empty
-  /// unless `per_tensor`.
+  /// The digests of the tensors in catalog order. Each covers the tensor's bytes only, so that it is the same
+  /// in every format. Empty unless `per_tensor`.
   std::vector<Digest> tensors;
 };
 
@@ -138,12 +143,12 @@ struct ModelDigests {
 // Verification: compares files with their seal, or a `.ht` file with its own checksum.
 
 struct Verification {
-  /// The state of files compared with their seal. If several apply, the last of these is reported.
+  /// The state of files compared with their seal. If several apply, the last one in this list is reported.
   enum class Verdict : std::uint8_t {
     intact,         ///< every byte was read and matches
     headers_match,  ///< headers and sizes match; data was not read
     damaged,        ///< bytes differ
-    grown,          ///< there are bytes after the sealed end
+    grown,          ///< bytes follow the sealed end
     truncated,      ///< bytes are missing at the end
     replaced,       ///< every chunk of a file differs
     missing,        ///< a file of the set does not exist
@@ -167,10 +172,10 @@ struct Verification {
   Verdict verdict = Verdict::intact;
   /// The bytes that were read and compared.
   std::uint64_t checked_bytes = 0;
-  /// In order of files and offsets.
+  /// The damaged ranges, in order of files and offsets.
   std::vector<BadRange> bad;
   HashAlgorithm algorithm = HashAlgorithm::crc64nvme;
-  /// Empty if the file's own checksum was used.
+  /// The path of the seal; empty if the file's own checksum was used.
   std::filesystem::path seal;
 
   /// Whether all compared bytes match: the verdict is `intact` or `headers_match`.
@@ -186,7 +191,7 @@ struct Verification {
 [[nodiscard]] std::string_view to_string(Verification::Part part) noexcept;
 
 struct VerifyOptions {
-  /// Headers, gaps and sizes only: takes milliseconds for files of any size. The best verdict is then
+  /// Reads headers, gaps and sizes only: takes milliseconds for files of any size. The best verdict is then
   /// `headers_match`.
   bool quick = false;
   WorkOptions work{};
@@ -198,10 +203,10 @@ struct VerifyOptions {
   io::Port* port = nullptr;
 };
 
-/// Compares every byte of a file, or of all files of a model, with its seal, or a `.ht` with its own
-/// checksum, on all processors. Also verifies files that no longer parse. The Verification lists all bad
-/// ranges. An Error means that the files could not be verified: `not_sealed`, `bad_seal` for a seal that is
-/// damaged or of another file, `changed_underfoot` for a file that is modified meanwhile.
+/// Compares every byte of a file, or of all files of a model, with its seal, or a `.ht` file with its own
+/// checksum, on all processors. Files that no longer parse can be verified too. The Verification lists all
+/// bad ranges. An Error means that the files could not be verified: `not_sealed`, `bad_seal` for a seal that
+/// is damaged or belongs to another file, `changed_underfoot` for a file that is modified meanwhile.
 [[nodiscard]] Result<Verification> compare_with_seal(const std::filesystem::path& path,
                                                      const VerifyOptions& options = {});
 
@@ -210,7 +215,7 @@ struct VerifyOptions {
 [[nodiscard]] Result<void> verify(const Model& model, const VerifyOptions& options = {});
 
 /// Compares the tensor's bytes in memory, mapped or loaded, with its seal: `checksum_mismatch`, `not_sealed`.
-/// Reads the seal each time; for all tensors, use verify.
+/// Reads the seal in each call; for all tensors, use `verify`.
 [[nodiscard]] Result<void> validate(const AnyTensor& tensor);
 
 /// The same for memory that is mapped from a file; `not_sealed` for other memory.

@@ -7,8 +7,9 @@
 //   };
 //   const auto model = HT_TRY(ht::Model::from_source(std::make_shared<Blob>(…)));
 //
-// A source knows neither formats nor tensors. It is immutable: `size` and `identity` describe the moment at
-// which the source was opened. All functions are thread-safe.
+// A source knows neither formats nor tensors. It is immutable: `size` and `identity` describe the state when
+// the source was opened. Models, tensors and storages share ownership of their sources. Many threads may call
+// all functions at once, so the functions of a caller's class must be thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@
 
 namespace ht::inline v1::io {
 
-/// The operating system behind an interface. Options name a Port so that tests of the library can replace it.
+/// The system calls behind an interface. Options name a Port so that tests of the library can replace it.
 class Port;
 
 /// Bytes in memory and the object that keeps them there.
@@ -33,7 +34,7 @@ struct Memory {
 
 class Source {
  public:
-  /// How long the first byte of a read takes.
+  /// The class of the time that the first byte of a read takes.
   enum class Latency : std::uint8_t {
     memory,  ///< a copy: memory, or a file system in memory
     near,    ///< a disk of this machine
@@ -48,7 +49,7 @@ class Source {
     Latency latency = Latency::far;
   };
 
-  /// Permissions, owner and group of a file.
+  /// The permissions, the owner and the group of a file.
   struct Rights {
     std::uint32_t permissions = 0;
     std::uint32_t owner = 0;
@@ -57,8 +58,8 @@ class Source {
     friend bool operator==(const Rights&, const Rights&) = default;
   };
 
-  /// The state of a file when it was opened. Equal values mean the same unchanged file; values also differ
-  /// after a change of rights, a rename or a new link. For memory: address and size.
+  /// The state of a file when it was opened. Equal values mean the same unchanged file; a change of rights, a
+  /// rename or a new link also changes the value. For memory: address and size.
   struct Identity {
     std::uint64_t device = 0;
     std::uint64_t object = 0;
@@ -83,27 +84,29 @@ class Source {
   Source& operator=(const Source&) = delete;
   virtual ~Source() = default;
 
-  /// Names the source in errors; empty for memory.
+  /// The path that names the source in errors; empty for memory.
   [[nodiscard]] virtual const std::filesystem::path& path() const noexcept = 0;
-  /// In bytes.
+  /// The size in bytes.
   [[nodiscard]] virtual std::uint64_t size() const noexcept = 0;
   [[nodiscard]] virtual Identity identity() const noexcept = 0;
   [[nodiscard]] virtual Capabilities capabilities() const = 0;
 
   /// Fills `into` from `offset` on. `truncated` if the source ends before `into` is full, `read_failed`.
   [[nodiscard]] virtual Result<void> read(std::uint64_t offset, MutableBytes into) const = 0;
-  /// `changed_underfoot` if the bytes may have changed since the source was opened.
+  /// `changed_underfoot` if the bytes may have changed since the source was opened. By default always
+  /// succeeds.
   [[nodiscard]] virtual Result<void> check_unchanged() const;
-  /// Fills in how many bytes of each part are in the page cache; false if that is unknown.
+  /// Fills in how many bytes of each part are in the page cache. Returns false if that is unknown, as by
+  /// default.
   [[nodiscard]] virtual Result<bool> cached(std::span<CacheQuery> parts) const;
-  /// All bytes if the source is memory; else nullopt.
+  /// All bytes if the source is memory; else nullopt, as by default.
   [[nodiscard]] virtual std::optional<Memory> memory() const;
 };
 
 /// The sources of a model by file index; null for a missing file.
 using Sources = std::vector<std::shared_ptr<const Source>>;
 
-/// A part of one of several sources.
+/// A range of one of several sources; `file` is its index.
 struct FileRange {
   std::uint32_t file = 0;
   std::uint64_t offset = 0;
@@ -112,8 +115,8 @@ struct FileRange {
   friend bool operator==(const FileRange&, const FileRange&) = default;
 };
 
-/// Opens a regular file for reading; its descriptor is closed with the last owner. `open_failed`, or
-/// `not_regular_file` for a folder, a pipe, a socket, a device.
+/// Opens a regular file for reading. Destroying the last owner of the source closes its descriptor.
+/// `open_failed`, or `not_regular_file` for a folder, a pipe, a socket, a device.
 [[nodiscard]] Result<std::shared_ptr<const Source>> open_file(const std::filesystem::path& path);
 
 }  // namespace ht::inline v1::io

@@ -1,9 +1,29 @@
 // Strategies that move bytes from sources to memory; docs/io.md compares them.
 //
 // A strategy answers each request with exactly one Answer: MapDone for a MapRequest and so on, or
-// RequestFailed. All access of tensors to the bytes of a source goes through a strategy. A caller's strategy
-// is set in `LoadOptions::custom`: it receives a LoadRequest for each tensor and answers with the memory that
-// contains the tensor.
+// RequestFailed. All access of tensors to the bytes of a source goes through a strategy.
+// `LoadOptions::custom` is a strategy of the caller: it receives a LoadRequest for each tensor and answers
+// with memory of the size of the range, and an owner that keeps this memory valid.
+//
+//   class IntoArena final : public ht::io::Strategy {     // reads each tensor into memory of the caller
+//     std::string_view name() const noexcept override { return "into the arena"; }
+//     Answer answer(const Request& request) override {
+//       if (const auto* const load = std::get_if<LoadRequest>(&request)) {
+//         ht::io::Memory memory = …;                        // load->range.bytes bytes, with an owner
+//         return LoadDone{memory};
+//       }
+//       if (const auto* const release = std::get_if<ReleaseRequest>(&request)) {
+//         *release->memory = {};
+//         return ReleaseDone{};
+//       }
+//       return ht::io::not_supported(*this, "answer this request");
+//     }
+//   };
+//   HT_TRY(ht::load(model, {.custom = std::make_shared<IntoArena>()}));
+//
+// The model shares ownership of the strategy and of the memory until the tensors are evicted or the model and
+// its tensors are destroyed. `load` is called on the thread of `ht::load`, by one thread at a time per model.
+// `answer` may be called at the same time with a ReleaseRequest, on a thread that evicts tensors.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +44,7 @@ namespace ht::inline v1::io {
 class Strategy {
  public:
   enum class Kind : std::uint8_t {
-    automatic,  ///< one of the others, chosen from facts about sources and machine
+    automatic,  ///< the library chooses from facts about the sources and the machine
     mapped,     ///< pages of the file, read on first access or prefetched
     read,       ///< the model's own memory, filled by large reads
     staged,     ///< a ring of buffers whose contents are passed to a consumer: for one pass
@@ -41,9 +61,10 @@ class Strategy {
   /// A strategy and the reason for it.
   struct Choice {
     Kind strategy = Kind::automatic;
-    /// For programs.
+    /// The reason, for programs: a code.
     std::string_view code{};
-    /// For people: the facts behind the choice and, after a load, how bytes were read and how fast.
+    /// The reason, for people: the facts behind the choice and, after a load, how bytes were read and how
+    /// fast.
     std::string reason{};
   };
 
@@ -89,18 +110,18 @@ class Strategy {
   // Answers.
 
   struct MapDone {
-    /// Begins with the first byte of the range.
+    /// The memory that begins with the first byte of the range.
     Memory memory;
     /// Whether the memory is a part of a mapping of the whole source, which lives as long as the strategy.
     bool is_whole = false;
   };
-  /// The memory is empty if the strategy does not keep bytes.
+  /// `memory` contains the range; it is empty if the strategy does not keep bytes.
   struct LoadDone {
     Memory memory;
   };
   struct AdviseDone {};
   struct ReleaseDone {};
-  /// The request changed nothing.
+  /// The request failed and changed nothing.
   struct RequestFailed {
     /// Shared by requests that failed together.
     std::shared_ptr<const Error> error;
@@ -112,9 +133,9 @@ class Strategy {
     /// The maximum memory to allocate.
     std::uint64_t budget_bytes = UINT64_MAX;
     std::stop_token stop{};
-    /// Called with all bytes loaded so far, by one thread at a time.
+    /// Called with the total of bytes loaded so far, by one thread at a time.
     std::function<void(std::uint64_t done_bytes)> on_progress{};
-    /// Called with every loaded part, in order, by one thread at a time. An error ends the load.
+    /// Called with every loaded part, in order, by one thread at a time. An Error ends the load.
     std::function<Result<void>(const FileRange& range, Bytes bytes)> on_loaded{};
   };
 

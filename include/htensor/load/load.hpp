@@ -1,10 +1,11 @@
 // Loading: brings the bytes of tensors into memory by a strategy that the caller names or the library
-// chooses. `Window` keeps a part of a model that exceeds memory.
+// chooses. `Window` keeps a part of a model in memory if the whole model does not fit.
 //
 //   const auto loaded = HT_TRY(ht::load(model));  // all tensors, strategy chosen automatically
 //   HT_TRY(ht::load_into(model, [&](const ht::AnyTensor& t) { return arena.place(t.byte_size()); }));
 //
-// All functions are thread-safe. Loads into a model's own memory run one after the other.
+// Ownership: memory of the strategy `read` belongs to the model; `load_into` fills memory of the caller. All
+// functions are thread-safe. Loads into a model's own memory run one after the other.
 #pragma once
 
 #include <chrono>
@@ -37,17 +38,17 @@ struct LoadOptions {
   /// The tensors to load, by name.
   NameFilter glob{};
   /// The memory limit; 0 is 7/8 of the available memory. `mapped` and `read` keep all bytes in memory: a
-  /// larger load is `budget_too_small` and loads nothing. `automatic` streams a larger load through a ring
-  /// and keeps no bytes. A stream uses a smaller ring, or maps fewer pages at a time.
+  /// larger load is `budget_too_small` and loads nothing. `automatic` streams a larger load through a ring of
+  /// buffers and keeps no bytes. A stream uses a smaller ring, or maps fewer pages at a time.
   std::uint64_t budget_bytes = 0;
   /// Reads in flight, from 1 to 64, and the bytes of each, a multiple of 4096.
   std::uint32_t chunks = 8;
   std::uint64_t chunk_bytes = std::uint64_t{2} << 20;
-  /// Drop the files' pages from the page cache afterwards, also after a failure.
+  /// Drops the files' pages from the page cache after the load, also if it failed.
   bool drop_after = false;
-  /// Verify headers and sizes first, then each byte during the load, against the model's seal or the checksum
-  /// in a `.ht` file. `checksum_mismatch` names the tensor; `not_sealed` if there is neither. A stream
-  /// delivers bytes before their whole chunk of 4 MiB is verified.
+  /// Verifies headers and sizes first, then each byte during the load, against the model's seal or the
+  /// checksum in a `.ht` file. `checksum_mismatch` names the tensor; `not_sealed` if the model has neither. A
+  /// stream delivers bytes before their whole chunk of 4 MiB is verified.
   bool verify = false;
   /// Cancellation and progress. A callback must not load from the same model.
   WorkOptions work{};
@@ -85,7 +86,7 @@ struct TensorPiece {
   std::size_t index = 0;
   /// Offset of the first byte in the tensor.
   std::uint64_t offset = 0;
-  /// Valid during the call.
+  /// Valid during the call of the consumer.
   Bytes bytes{};
 };
 
@@ -93,26 +94,26 @@ struct TensorPiece {
 /// once for each. An error ends the stream.
 using PieceConsumer = std::function<Result<void>(const TensorPiece&)>;
 
-/// Memory for a tensor: exactly its size, and disjoint from all other targets.
+/// The caller's memory for a tensor: exactly of its size, and without overlap with other targets.
 struct Target {
   std::string_view name;
   MutableBytes into;
 };
 
-/// Returns the memory for a tensor: exactly its size, or empty to skip the tensor.
+/// Returns the caller's memory for a tensor: exactly of its size, or empty to skip the tensor.
 using PlaceTensor = std::function<MutableBytes(const AnyTensor& tensor)>;
 
 /// Loads all tensors whose names match. `mapped` brings their pages into the page cache. `read` copies the
 /// tensors into the model's own memory; later look-ups return that memory, independent of the file.
-/// `automatic` uses one of the two. If the bytes exceed the memory budget, it streams them through a ring
-/// (`Loaded::streamed_bytes`) and the tensors are mapped. `budget_too_small` if `mapped` or `read` is named
-/// and the bytes exceed the budget. `unsupported_strategy` for `staged` and `external`: use `stream` and
-/// `load_into`. A load that failed or was cancelled can be repeated.
+/// `automatic` uses one of the two. If the bytes exceed the memory budget, `automatic` streams them through a
+/// ring (`Loaded::streamed_bytes`), and the tensors are mapped. `budget_too_small` if `mapped` or `read` is
+/// named and the bytes exceed the budget. `unsupported_strategy` for `staged` and `external`: use `stream`
+/// and `load_into`. A load that failed or was cancelled can be repeated.
 [[nodiscard]] Result<Loaded> load(const Model& model, const LoadOptions& options = {});
 
 /// Passes all bytes of the matching tensors to the consumer, once, in file order. `staged` needs memory only
-/// for its ring, independent of the size of the model. `mapped` does not copy bytes that are in the page
-/// cache.
+/// for its ring of buffers, independent of the size of the model. `mapped` does not copy bytes that are in
+/// the page cache.
 [[nodiscard]] Result<Loaded> stream(const Model& model, const PieceConsumer& consumer,
                                     const LoadOptions& options = {});
 
@@ -130,17 +131,17 @@ using PlaceTensor = std::function<MutableBytes(const AnyTensor& tensor)>;
 [[nodiscard]] Result<std::uint64_t> available_memory(io::Port* port = nullptr);
 
 /// Brings the tensors whose names match into memory, so that access does not wait for the disk, and returns
-/// their number of bytes. `not_found` if no tensor matches.
+/// the number of bytes that it brought in. `not_found` if no tensor matches.
 [[nodiscard]] Result<std::uint64_t> prefetch(const Model& model, const NameFilter& glob = {},
                                              const WorkOptions& options = {});
 /// Evicts the tensors whose names match from memory, and from the page cache unless another process has them
 /// mapped. Evicted tensors stay usable and are read from disk again. Pages shared with a tensor that is not
-/// evicted stay. `in_use` if a tensor that was loaded by `read` has another owner; all other tensors are
-/// evicted.
+/// evicted stay. `in_use` if a handle still refers to a tensor that was loaded by `read`; all other tensors
+/// are evicted. Returns the size of the matching tensors in bytes.
 [[nodiscard]] Result<std::uint64_t> evict(const Model& model, const NameFilter& glob = {});
 
-/// The residency of at most `count` tensors from the tensor `first` on, in file order. The page cache of each
-/// file is queried once per call.
+/// The residency of at most `count` tensors from index `first` on, in file order. The page cache of each file
+/// is queried once per call.
 [[nodiscard]] Result<std::vector<TensorResidency>> residency(const Model& model, std::size_t first = 0,
                                                              std::size_t count = SIZE_MAX);
 
@@ -156,10 +157,10 @@ using PlaceTensor = std::function<MutableBytes(const AnyTensor& tensor)>;
 //
 // Enter layers in order, and the first again after the last. While the caller computes with one layer, the
 // next layers are fetched and past layers are dropped. Other orders are correct but wait more often. If the
-// budget holds all layers, all stay in memory. Otherwise room for the two largest layers is kept for
-// fetching, and as many layers as fit into the rest stay. The staying layers are spread evenly, so that the
-// disk is never idle and each pass reads as little as possible. After every layer was entered once, `enter`
-// does not allocate.
+// budget holds all layers, all stay in memory. Otherwise the window reserves room for the two largest layers
+// to be fetched, and keeps as many layers as fit into the rest of the budget. The kept layers are spread
+// evenly, so that the disk is never idle and each pass reads as little as possible. After every layer was
+// entered once, `enter` does not allocate.
 //
 // Ownership: a Window keeps the model's files open and owns no tensor bytes. It acts on pages of the files'
 // mappings; look up tensors in the model as usual. A tensor of a dropped layer can still be used: its pages
@@ -169,28 +170,28 @@ using PlaceTensor = std::function<MutableBytes(const AnyTensor& tensor)>;
 // Threads: a Window is not thread-safe. Its own worker thread fetches and drops layers; the destructor joins
 // it and waits for at most one piece of 16 MiB.
 //
-// Budget: it limits the bytes of layers that this window has fetched and not yet dropped. The system may
-// reclaim page cache pages earlier; access then waits for the disk. A dropped layer leaves this process, and
-// leaves the page cache unless another process has it mapped. Pages that a layer shares with other data stay,
-// a few at each end. Some file systems drop page cache only in units of up to 2 MiB. Bytes in two layers
-// count twice. Resident pages are not checked again: compute under `ht::guarded` if a file may be
-// truncated meanwhile.
+// Budget: the budget limits the bytes of layers that this window has fetched and not yet dropped. The system
+// may reclaim page cache pages earlier; access then waits for the disk. A dropped layer leaves this process,
+// and leaves the page cache unless another process has it mapped. Pages that a layer shares with other data
+// stay, a few at each end. Some file systems drop page cache only in units of up to 2 MiB. Bytes that two
+// layers share count twice. Resident pages are not checked again: compute under `ht::guarded` if a file may
+// be truncated meanwhile.
 
 struct WindowOptions {
   /// Assigns tensors to layers by name: a `NameFilter` pattern in which `{}` is the layer number, such as
   /// "blk.{}.*". `{}` may match any of the first 16 numbers in the name. Without `{}`, the layer number is
-  /// the first dot-separated part of the name that is a number. An empty pattern does this for all tensors.
-  /// Tensors without a layer are ignored. Numbers above 64 bits do not count; 007 is 7.
+  /// the first dot-separated part of the name that is a number. An empty pattern matches all tensors. Tensors
+  /// without a layer are ignored. Numbers above 64 bits do not count; 007 is 7.
   std::string layers{};
   /// The maximum bytes of layers in memory at once; 0 is 7/8 of the memory available at `open`.
   std::uint64_t budget_bytes = 0;
-  /// Whether dropped layers also leave the page cache. If false, the system may keep them there, and fetching
-  /// them again is fast while it does.
+  /// Whether dropped layers also leave the page cache. If false, the system may keep them in the page cache,
+  /// and fetching them again is then fast.
   bool empty_page_cache = true;
   /// Whether a worker thread fetches and drops while the caller computes. If false, or if the thread cannot
-  /// be started, `enter` does that work.
+  /// be started, `enter` fetches and drops.
   bool own_thread = true;
-  /// Cancels the window: `enter` then returns `cancelled`, also a call that is waiting.
+  /// Cancels the window: `enter` returns `cancelled`, and so does a call of `enter` that is waiting.
   std::stop_token stop{};
 };
 
@@ -199,7 +200,7 @@ class Window {
   struct Layer {
     /// The number in the tensor names.
     std::uint64_t number = 0;
-    /// The bytes of its tensors in the files, shared bytes counted once; splats have 0.
+    /// The bytes of its tensors in the files. Bytes that tensors share count once; splats have 0.
     std::uint64_t bytes = 0;
     /// Whether the layer stays in memory after it was entered.
     bool stays = false;
@@ -209,7 +210,7 @@ class Window {
   struct Statistics {
     std::uint64_t fetched_bytes = 0;
     std::uint64_t dropped_bytes = 0;
-    /// Calls of `enter`, and calls whose layer was not yet in memory.
+    /// The number of calls of `enter`, and the number of calls whose layer was not yet in memory.
     std::uint64_t enters = 0;
     std::uint64_t waits = 0;
   };

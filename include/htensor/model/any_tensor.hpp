@@ -3,9 +3,9 @@
 //   for (const ht::AnyTensor& t : model) upload(t.name(), t.type(), t.dims(), HT_TRY(t.bytes()));
 //
 // An AnyTensor is a handle like a Tensor: copies share the bytes, and it may outlive the model. After
-// `ht::load` into own memory, an AnyTensor that was looked up before the load still refers to the file.
-// `bytes` returns stored bytes in place, `tensor` typed elements in place. `copy_to` and `cast` write dense
-// row-major elements, for any stored byte order and element order, and for splats. A const AnyTensor is
+// `ht::load` into the model's own memory, an AnyTensor that was looked up before the load still refers to the
+// file. `bytes` returns stored bytes in place, `tensor` typed elements in place. `copy_to` and `cast` write
+// dense row-major elements, for any stored byte order and element order, and for splats. A const AnyTensor is
 // thread-safe.
 #pragma once
 
@@ -38,10 +38,11 @@ class AnyTensor {
   /// Valid while the model or any of its tensors exists.
   [[nodiscard]] std::string_view name() const noexcept { return entry().name; }
   [[nodiscard]] ElementType type() const noexcept;
-  /// Outermost first. Empty for a scalar, and if the file does not state a type.
+  /// The dimensions, outermost first. Empty for a scalar, and if the file does not state a type. Valid as
+  /// long as this tensor.
   [[nodiscard]] std::span<const std::int64_t> dims() const noexcept;
-  /// In elements: element (i, j, …) is at i × strides[0] + j × strides[1] + … All 0 for a splat. Empty unless
-  /// the tensor is dense. `out_of_memory`.
+  /// The strides in elements: element (i, j, …) is i × strides[0] + j × strides[1] + … elements after the
+  /// first. All 0 for a splat. Empty unless the tensor is dense. `out_of_memory`.
   [[nodiscard]] Result<std::vector<std::int64_t>> strides() const;
   [[nodiscard]] ByteOrder byte_order() const noexcept { return entry().byte_order; }
   /// The size of all elements as stored; a splat counts as if expanded.
@@ -54,8 +55,8 @@ class AnyTensor {
   [[nodiscard]] Entry entry() const noexcept;
 
   /// The stored bytes in place, valid as long as this tensor. Access to an unreadable page is an Error under
-  /// `ht::guarded` and ends the process elsewhere. If a file cannot be mapped as a whole, the tensor's range
-  /// stays mapped as long as the model; a range from `storage` is unmapped with the last Storage.
+  /// `ht::guarded` and SIGBUS elsewhere. If a file cannot be mapped as a whole, the tensor's range stays
+  /// mapped as long as the model; a range from `storage` is unmapped with the last Storage.
   /// `unsupported_encoding` for a splat and for rows of a column-major tensor, which are not contiguous: use
   /// `copy_to`. `truncated` and `missing_shard` if the file is incomplete or missing, `bad_state` if the
   /// model was opened with `catalog_only`.
@@ -65,10 +66,11 @@ class AnyTensor {
   [[nodiscard]] Result<Storage> storage() const;
   /// The stored bytes in writable memory: private pages of the file, mapped once per file and copied when
   /// they are written. Writes are visible through every private storage of the model, but never in the file
-  /// nor in `bytes`, `read` and other functions. They last as long as the model or a private storage of the
-  /// file. After a load with the strategy `read`, it is the model's own memory, and writes are visible
-  /// everywhere. Bytes of a source that is not a file are copied once per tensor. Errors are those of
-  /// `bytes`; a private page that could not be read stays zero, and later guarded reads behind it fail.
+  /// nor in `bytes`, `read` and other functions. Writes last as long as the model or a private storage of the
+  /// file. After a load with the strategy `read`, the result is the model's own memory, and writes are
+  /// visible everywhere. Bytes of a source that is not a file are copied once per tensor. Errors are those of
+  /// `bytes`; a private page that cannot be read becomes zero and stays zero, and later guarded reads of that
+  /// page and of pages after it fail.
   [[nodiscard]] Result<Storage> private_storage() const;
 
   /// Fills `into` with bytes of the dense, row-major, little-endian form of the tensor, from byte `begin` of
@@ -76,8 +78,8 @@ class AnyTensor {
   /// that cannot be byte-swapped, `out_of_bounds` beyond the end.
   [[nodiscard]] Result<void> copy_to(MutableBytes into, std::uint64_t begin = 0) const;
 
-  /// The elements `start`, `start + step`, … before `stop` of a dimension. Positions do not wrap: for a
-  /// negative step, `stop` is -1 or more.
+  /// The elements `start`, `start + step`, … before `stop` of a dimension. Negative positions do not count
+  /// from the end: with a negative step, a `stop` of -1 includes position 0.
   struct Slice {
     std::int64_t start = 0;
     std::int64_t stop = 0;
@@ -85,39 +87,41 @@ class AnyTensor {
   };
 
   struct ReadOptions {
-    /// The dtype to write; `invalid` is the stored type. Blocks are decoded, and count as F32.
+    /// The dtype to write; `invalid` keeps the stored type. Other dtypes decode blocks, whose values count as
+    /// F32.
     DTypeTag dtype = DTypeTag::invalid;
-    /// Rounds values that the dtype does not hold; otherwise such a dtype is `would_lose`. Stochastic
-    /// rounding depends on the index of the element in the result.
+    /// How to round values that the dtype does not hold. nullopt allows no rounding: such a dtype is
+    /// `would_lose`. Stochastic rounding depends on the index of the element in the result.
     std::optional<Rounding> rounding{};
-    /// Writes each element of fewer than 8 bits, as stored, into the low bits of a byte of its own. `dtype`
-    /// is the stored one.
+    /// Writes each element of fewer than 8 bits, as stored, into the low bits of its own byte. `dtype` must
+    /// not name another dtype.
     bool unpack = false;
     WorkOptions work{};
   };
 
   /// Fills `into` with the selected elements: dense, row-major, in this machine's byte order. `slices` has
-  /// one entry per dimension, or none to select all elements. Reads only what is selected, whole blocks at
-  /// least, on all processors. `into` must have the size of the result: `size_mismatch`. `shape_mismatch` for
-  /// another number of slices, `out_of_bounds`, `would_lose`; `dtype_mismatch` for `unpack` with another
-  /// dtype; `unsupported_encoding` for blocks as stored unless whole blocks are selected, and for values of
-  /// unknown and user-defined dtypes. Also the errors of `copy_to`, and `cancelled`.
+  /// one entry per dimension, or none to select all elements. Reads only the selected elements, or the blocks
+  /// that contain them, on all processors. `size_mismatch` unless `into` has the size of the result;
+  /// `shape_mismatch` for another number of slices, `out_of_bounds`, `would_lose`; `dtype_mismatch` for
+  /// `unpack` with another dtype; `unsupported_encoding` for blocks as stored unless whole blocks are
+  /// selected, and for values of unknown and user-defined dtypes. Also the errors of `copy_to`, and
+  /// `cancelled`.
   [[nodiscard]] Result<void> read(MutableBytes into, std::span<const Slice> slices,
                                   const ReadOptions& options) const;
   [[nodiscard]] Result<void> read(MutableBytes into, std::span<const Slice> slices = {}) const {
     return read(into, slices, ReadOptions());
   }
 
-  /// Returns `count` stored bytes from `begin` on. They are in place, with the cautions of `bytes`, if the
-  /// tensor was loaded or its file is mapped as a whole. Otherwise, and for mapped files under
-  /// FaultPolicy::off, they are read into `buffer`. Errors are those of `bytes`, and `out_of_bounds`.
+  /// Returns `count` stored bytes from `begin` on. If the tensor was loaded or its file is mapped as a whole,
+  /// the result is in place, and the rules of `bytes` apply. Otherwise, and for mapped files under
+  /// FaultPolicy::off, the bytes are read into `buffer`. Errors are those of `bytes`, and `out_of_bounds`.
   [[nodiscard]] Result<Bytes> view(std::uint64_t begin, std::uint64_t count,
                                    std::vector<std::byte>& buffer) const&;
   [[nodiscard]] Result<Bytes> view(std::uint64_t begin, std::uint64_t count,
                                    std::vector<std::byte>& buffer) const&& = delete;
 
-  /// The rows `begin` to `end` of the outermost dimension; shares the bytes. `out_of_bounds`; `bad_shape` for
-  /// a scalar; `misaligned` if the rows do not begin at a byte boundary or are not whole blocks. With packed
+  /// The rows [begin, end) of the outermost dimension; shares the bytes. `out_of_bounds`; `bad_shape` for a
+  /// scalar; `misaligned` if the rows do not begin at a byte boundary or are not whole blocks. With packed
   /// elements, the last byte of `bytes` may contain bits of the next row.
   [[nodiscard]] Result<AnyTensor> slice(std::int64_t begin, std::int64_t end) const;
 
@@ -136,8 +140,8 @@ class AnyTensor {
     return tensor;
   }
 
-  /// Blocks of the encoding, in place: see tensor/block_tensor.hpp. Big-endian blocks are
-  /// `unsupported_encoding`: use `cast`.
+  /// The blocks of the tensor in place, if it has this encoding: see tensor/block_tensor.hpp. Big-endian
+  /// blocks are `unsupported_encoding`: use `cast`.
   template <IsEncoding E, IsShape S>
     requires(S::rank >= 1)
   [[nodiscard]] Result<BlockTensor<E, S>> tensor() const {
@@ -155,7 +159,8 @@ class AnyTensor {
     return located(Tensor<D, S>::over(HT_TRY(copied()), shape));
   }
 
-  /// All elements in row-major order, as rank 1: in place if they are stored in that form, else a copy.
+  /// All elements in row-major order, as a tensor of rank 1: in place if they are stored in that form, else a
+  /// copy.
   template <IsDType D>
     requires Compatible<Host, D>
   [[nodiscard]] Result<Tensor<const D, Rank<1>>> flat() const {
@@ -165,14 +170,14 @@ class AnyTensor {
     return located(Tensor<const D, Rank<1>>::over(HT_TRY(plain_storage(alignment)), Rank<1>(count)));
   }
 
-  /// Writes the values of the elements from `first` on, in row-major order, as many as `into` has room for.
-  /// Blocks are decoded; I64 and U64 are rounded to F64. `unsupported_encoding` for values that are not real
-  /// numbers and for user-defined dtypes, `out_of_bounds`, and the errors of `copy_to`.
+  /// Fills `into` with the values of the elements from row-major index `first` on. Blocks are decoded; I64
+  /// and U64 are rounded to F64. `unsupported_encoding` for values that are not real numbers and for
+  /// user-defined dtypes, `out_of_bounds`, and the errors of `copy_to`.
   [[nodiscard]] Result<void> read_values(std::span<double> into, std::int64_t first = 0) const;
 
   /// All elements converted to `D`, in row-major order in new memory. `would_lose` if `D` does not hold every
   /// value of the stored dtype; blocks count as F32. `unsupported_encoding` for user-defined dtypes unless
-  /// `D` is the stored one.
+  /// `D` is the stored dtype.
   template <IsDType D>
     requires Compatible<Host, D>
   [[nodiscard]] Result<Tensor<D, Rank<1>>> cast() const {
@@ -183,15 +188,15 @@ class AnyTensor {
  private:
   friend class Model;
   friend struct ModelAccess;
-  struct Rows;  // of a slice
+  struct Rows;  // the rows of a slice
   struct InPlace {
-    Storage storage;  // one element for a splat
+    Storage storage;  // of a splat: one element
     std::uint64_t offset = 0;
   };
 
   AnyTensor(std::shared_ptr<const ModelState> state, std::size_t index) noexcept;
 
-  /// Of a slice.
+  /// The first row of a slice. The tensor must be a slice.
   [[nodiscard]] std::int64_t first_row() const noexcept;
   [[nodiscard]] bool is_resident() const noexcept { return resident_.owner != nullptr; }
   /// The bytes of the whole tensor in place.
@@ -199,7 +204,8 @@ class AnyTensor {
   /// The bytes of this slice within those of the whole tensor.
   [[nodiscard]] Result<Bytes> own_part(Bytes whole) const;
   [[nodiscard]] Result<void> check_contiguous() const;
-  /// Copies from byte `first` of the relaid tensor on.
+  /// Copies from byte `first` of the row-major little-endian form on. `relayout` is null if the stored bytes
+  /// have that form.
   [[nodiscard]] Result<void> copy_stored(MutableBytes into, const Relayout* relayout,
                                          std::uint64_t first) const;
   [[nodiscard]] Result<void> check_range(std::uint64_t begin, std::uint64_t count) const;

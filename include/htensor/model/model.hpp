@@ -1,14 +1,14 @@
-// An opened model: a range of tensors, each of which can be looked up by name.
+// An opened model: a range of tensors, with look-up by name.
 //
 //   const auto model = HT_TRY(ht::Model::open("model.safetensors"));
 //   for (const ht::AnyTensor& t : model) print(t.name(), t.dims());
 //   const auto w = HT_TRY(model.tensor<ht::BF16, ht::Rank<2>>("wte.weight"));
 //
-// Opening reads headers only; a file is mapped when the first of its tensors is used. ht::load, ht::seal,
-// ht::verify, ht::convert and others take a Model and are declared in the headers of their folders.
+// Opening reads headers only; a file is mapped when the first of its tensors is used. Functions such as
+// ht::load, ht::seal, ht::verify and ht::convert take a Model; each is declared in the header of its folder.
 //
-// A Model is a handle like a Tensor: copies share the files. A tensor keeps its bytes alive by itself, so it
-// may outlive the model. A const Model is thread-safe.
+// A Model is a handle like a Tensor: copies share the files. A tensor shares ownership of its file, so it may
+// outlive the model. A const Model is thread-safe.
 #pragma once
 
 #include <filesystem>
@@ -34,33 +34,33 @@ struct ModelFiles;
 struct OpenOptions {
   /// User-defined dtypes that the file may use: `{dtype_info<MyF8>()}`.
   std::vector<DTypeInfo> dtypes{};
-  /// The caller's formats, tried before the library's.
+  /// The caller's formats, tried before those of the library.
   std::vector<Format> formats{};
   /// Also opens an incomplete file. All tensors are listed; reading an incomplete tensor is `truncated`,
   /// reading a tensor in a missing file is `missing_shard`.
   bool allow_incomplete = false;
   /// Reads only the catalog and keeps no file open; access to the bytes of a tensor is `bad_state`.
   bool catalog_only = false;
-  /// The maximum number of bytes to read of a header or an index; 0 is the format's own limit (see
-  /// ParseOptions).
+  /// The maximum size of a header or an index in bytes; 0 is the limit of the format (see ParseOptions).
   std::uint64_t max_header_bytes = 0;
   /// How an unreadable page of a mapped file is handled. By default it is an Error in functions of the
-  /// library and under `ht::guarded`, and a fault of the process elsewhere (see base/fault.hpp).
+  /// library and under `ht::guarded`, and SIGBUS elsewhere (see base/fault.hpp).
   FaultPolicy faults = FaultPolicy::guarded;
-  /// The operating system if null; tests substitute their own Port. It has to outlive the model and all its
-  /// tensors and storages.
+  /// The operating system if null; tests substitute their own Port. The Port must outlive the model and all
+  /// its tensors and storages.
   io::Port* port = nullptr;
 };
 
+/// Where the bytes of a tensor are, as ht::residency returns it.
 struct TensorResidency {
-  /// Where a tensor's bytes are (transitions: docs/io.md).
+  /// The state of a tensor's bytes (transitions: docs/io.md).
   enum class Residence : std::uint8_t {
     unbound,   ///< its file is missing or not mapped yet
     mapped,    ///< its file is mapped: pages are read on first access
     loading,   ///< a load is in progress
     resident,  ///< in the model's own memory
     evicted,   ///< no longer resident
-    failed,    ///< could not be loaded; the load can be repeated
+    failed,    ///< the last load failed; it can be repeated
   };
 
   /// Index in the catalog.
@@ -89,8 +89,9 @@ class Model {
   /// several models is `not_found`, and the error names them; `models_in` lists them.
   [[nodiscard]] static Result<Model> open(const std::filesystem::path& path, const OpenOptions& options = {});
 
-  /// Opens one file in memory. `owner` keeps the bytes alive; it may be empty if the caller keeps them alive.
-  /// The bytes must not change. If the format names its tensor after the file, the name is "tensor".
+  /// Opens one file in memory, without a copy. `owner` keeps the bytes alive; if it is empty, the caller
+  /// keeps them alive as long as the model and its tensors. The bytes must not change. If the format names
+  /// its tensor after the file, the name is "tensor".
   [[nodiscard]] static Result<Model> from_bytes(Bytes bytes, std::shared_ptr<const void> owner,
                                                 const OpenOptions& options = {});
   /// Opens one file by its descriptor. The descriptor is duplicated: the caller may close its own.
@@ -101,9 +102,9 @@ class Model {
                                                  const OpenOptions& options = {});
 
   /// Opens several models as one, in this order, for conversion into one file. `duplicate_tensor` if two
-  /// models have a tensor of the same name, `duplicate_key` if they have different values for one key. Keys
-  /// that describe the layout of a file are taken from the first model. A seal covers one model, so `seal` is
-  /// `bad_state`; so is this function without a path.
+  /// models have a tensor of the same name, `duplicate_key` if two models have different values for one key.
+  /// Keys that describe the layout of a file are taken from the first model. A seal covers one model, so
+  /// ht::seal of a merged model is `bad_state`. Empty `paths` are `bad_state` too.
   [[nodiscard]] static Result<Model> open_merged(std::span<const std::filesystem::path> paths,
                                                  const OpenOptions& options = {});
 
@@ -118,7 +119,7 @@ class Model {
   /// The properties of a dtype in the catalog, including user-defined dtypes.
   [[nodiscard]] Result<DTypeInfo> dtype(DTypeTag tag) const;
 
-  // A range of tensors in file order: `for (const ht::AnyTensor& t : model)`. The model has to outlive its
+  // A range of tensors in file order: `for (const ht::AnyTensor& t : model)`. The model must outlive its
   // iterators; tensors may outlive the model.
   [[nodiscard]] std::size_t size() const noexcept { return catalog().size(); }
   [[nodiscard]] detail::IndexIterator<Model> begin() const& noexcept;
@@ -126,16 +127,17 @@ class Model {
   [[nodiscard]] detail::IndexIterator<Model> begin() const&& = delete;
   [[nodiscard]] detail::IndexIterator<Model> end() const&& = delete;
 
-  /// The index of the tensor with that name.
+  /// The index of the tensor with that name, in constant time; nullopt if there is none.
   [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const noexcept {
     return catalog().find(name);
   }
-  /// `not_found`, with the most similar name.
+  /// The tensor with that name. `not_found`, with the most similar name.
   [[nodiscard]] Result<AnyTensor> operator[](std::string_view name) const;
-  /// `out_of_bounds`.
+  /// The tensor at `index`, in file order. `out_of_bounds`.
   [[nodiscard]] Result<AnyTensor> at(std::size_t index) const;
 
-  // Look up a tensor by name and call the AnyTensor function (`raw` calls `storage`).
+  // Each function looks up a tensor by name and calls the function of AnyTensor with the same name; `raw`
+  // calls `storage`.
 
   template <IsDType D, IsShape S>
     requires Compatible<Host, D>
@@ -179,23 +181,25 @@ class Model {
 [[nodiscard]] Result<std::vector<std::filesystem::path>> models_in(const std::filesystem::path& path,
                                                                    const OpenOptions& options = {});
 
-/// Returns the paths of a model's files, including missing files: the files that a shard index names, all
-/// files of a numbered set for one of them, the files of a folder that holds one model, or the path itself.
-/// Parses an index but no header.
+/// Returns the paths of a model's files, including missing files. For a shard index, they are the files that
+/// it names; for one file of a numbered set, all files of the set; for a folder that holds one model, its
+/// files; else the path itself. Parses an index but no header.
 [[nodiscard]] Result<std::vector<std::filesystem::path>> files_of_model(const std::filesystem::path& path,
                                                                         const OpenOptions& options = {});
 
-/// What a path is and what is wrong with it.
+/// The format of a path and the problems of its files.
 struct Model::Diagnosis {
-  /// The format of the file or, if the file cannot be parsed, of its name; empty if unknown.
+  /// The format of the file or, if the file cannot be parsed, the format that its name suggests; empty if
+  /// unknown.
   std::string format{};
   /// Whether `Model::open` accepts the path.
   bool is_readable = false;
-  /// The catalog, opened with `catalog_only`. Also for a file whose data is incomplete.
+  /// The model, opened with `catalog_only`; also if its data is incomplete. nullopt if a header cannot be
+  /// read or a file is missing.
   std::optional<Model> model{};
-  /// Each with a path and a hint.
+  /// Reasons why the file is incomplete or malformed. Each Error has a path and a hint.
   std::vector<Error> problems{};
-  /// The format allows it, but other programs may refuse it.
+  /// Properties that the format allows and other programs may refuse.
   std::vector<Error> warnings{};
   /// Files of a set that do not exist.
   std::vector<std::filesystem::path> missing_files{};

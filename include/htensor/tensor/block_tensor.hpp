@@ -24,7 +24,8 @@ namespace ht::inline v1 {
 
 namespace placement {
 
-/// The size of a tensor in bytes. `bad_shape` if a row is not a whole number of blocks, `size_overflow`.
+/// The size of a tensor of blocks in bytes. `bad_shape` if a row is not a whole number of blocks,
+/// `size_overflow`.
 [[nodiscard]] Result<std::uint64_t> bytes_of_blocks(layout::Extents extents, const Encoding& encoding);
 
 /// `out_of_bounds` unless all blocks, starting at the byte `offset`, are inside the storage.
@@ -64,7 +65,7 @@ class BlockTensor {
   }
   [[nodiscard]] Bytes bytes() const&& = delete;
 
-  /// The indices [begin, end) of the outermost dimension. `out_of_bounds`.
+  /// The indices [begin, end) of the outermost dimension. Shares the bytes. `out_of_bounds`.
   template <class Rows = S>
     requires(Rows::rank >= 2)
   [[nodiscard]] auto slice(std::int64_t begin, std::int64_t end) const
@@ -77,7 +78,7 @@ class BlockTensor {
     return Part(storage_, first, Part::ShapeType::assume(extents));
   }
 
-  /// The tensor of rank - 1 at `index` of the outermost dimension. `out_of_bounds`.
+  /// The tensor of rank - 1 at `index` of the outermost dimension. Shares the bytes. `out_of_bounds`.
   template <class Rows = S>
     requires(Rows::rank >= 2)
   [[nodiscard]] auto select(std::int64_t index) const

@@ -2,7 +2,8 @@
 //
 //   ht::Shape<3, ht::dynamic> s(4);     // 3 × 4; Rank<2> has two dynamic extents
 //
-// A Shape is a value. Shapes that differ in a static extent are different types.
+// A Shape is a value: copies are independent. Shapes that differ in a static extent are different types.
+// `Shape::from` checks extents that are known at run time.
 #pragma once
 
 #include <algorithm>
@@ -40,10 +41,11 @@ template <std::integral I>
 [[nodiscard]] std::string to_text(Extents extents);
 
 /// The product of the extents. `bad_shape` for a negative extent. `size_overflow` if the product of the
-/// nonzero extents exceeds 63 bits, so that strides never overflow, even without elements.
+/// nonzero extents exceeds 63 bits, so that strides never overflow, even in a shape without elements.
 [[nodiscard]] Result<std::int64_t> count_elements(Extents extents);
 
-/// `shape_mismatch` unless each static extent is `dynamic` or equals its extent.
+/// `shape_mismatch` unless both ranks are equal and each static extent is `dynamic` or equals the extent at
+/// its position.
 [[nodiscard]] Result<void> check_against_static(Extents extents, Extents static_extents);
 
 /// `shape_mismatch` unless both shapes are equal.
@@ -52,7 +54,8 @@ template <std::integral I>
 /// `out_of_bounds` unless each index is in [0, extent).
 [[nodiscard]] Result<void> check_index(Extents index, Extents extents);
 
-/// A zero extent counts as one. Strides of an empty shape that exceed 2^63-1 are 0.
+/// Writes the strides of contiguous elements. A zero extent counts as one. In a shape without elements, a
+/// stride that exceeds 2^63-1 is 0.
 void fill_row_major_strides(Extents extents, std::span<std::int64_t> strides) noexcept;
 void fill_column_major_strides(Extents extents, std::span<std::int64_t> strides) noexcept;
 
@@ -68,9 +71,9 @@ struct Reach {
 /// The reach of a view; {0, 0} for a view without elements. `size_overflow` if an offset exceeds 63 bits.
 [[nodiscard]] Result<Reach> reach(Extents extents, Extents strides);
 
-/// The number of indices `begin, begin + step, …` before `end`, excluding `end`. For a negative step, `end`
-/// is -1 or more. `out_of_bounds` if an index is outside [0, extent), `end` is on the wrong side of `begin`,
-/// or the step is 0.
+/// The number of indices `begin, begin + step, …` before `end`. With a negative step, `end` may be -1, which
+/// includes index 0. `out_of_bounds` if an index is outside [0, extent), `end` is on the wrong side of
+/// `begin`, or the step is 0.
 [[nodiscard]] Result<std::int64_t> count_slice(std::int64_t extent, std::int64_t begin, std::int64_t end,
                                                std::int64_t step);
 
@@ -161,7 +164,8 @@ class Shape {
   }
   /// The product of the extents. `Shape::from` and tensors check that it does not overflow.
   [[nodiscard]] constexpr std::int64_t elements() const noexcept {
-    // Unsigned, because the extents of a shape without a tensor are unchecked and may overflow.
+    // Unsigned, because nothing checks the extents of a shape that belongs to no tensor: their product may
+    // overflow.
     std::uint64_t product = 1;
     for (const auto extent : extents()) product *= static_cast<std::uint64_t>(extent);
     return static_cast<std::int64_t>(product);
@@ -246,7 +250,7 @@ consteval bool may_be_equal() {
 
 }  // namespace detail
 
-/// All extents dynamic.
+/// The shape of rank N with dynamic extents only.
 template <int N>
   requires(N >= 0 && N <= max_rank)
 using Rank = detail::ShapeFrom<detail::dynamic_extents<N>()>;

@@ -1,8 +1,13 @@
 // Bytes and the object that owns them.
 //
-// A Storage is a handle: copies share the bytes, and destroying the last copy releases them. It does not
-// access files or devices: their modules pass in an owner object, which it holds. Many threads may copy and
-// destroy handles; the caller synchronizes writes to shared bytes.
+//   const auto own = HT_TRY(ht::Storage::owned(4096));          // zeroed; released with the last handle
+//   const auto lent = HT_TRY(ht::Storage::borrowed(buffer));    // the caller keeps `buffer` valid
+//   const auto x = HT_TRY(ht::Tensor<ht::F32, ht::Rank<2>>::over(own, ht::Rank<2>(16, 64)));
+//
+// A Storage is a handle: copies share the bytes, and destroying the last copy releases them. A Storage does
+// not access files or devices: the code that maps a file or allocates on a device passes in an owner object,
+// which releases the bytes. Many threads may copy and destroy handles; the caller synchronizes writes to
+// shared bytes.
 #pragma once
 
 #include <concepts>
@@ -29,9 +34,11 @@ class Storage {
   /// A range of a file. A writer may copy the bytes from the file instead of from memory.
   struct FileBacked {
     std::filesystem::path locator;
+    /// The position of the range in the file, and its size.
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
-    /// Identify the mapped file even if its path now names another file. Both are 0 if unknown.
+    /// The device and the inode identify the mapped file, even if its path now names another file. Both are 0
+    /// if unknown.
     std::uint64_t device = 0;
     std::uint64_t inode = 0;
   };
@@ -39,8 +46,8 @@ class Storage {
   struct OnDevice {
     std::string device;
     std::uint64_t bytes = 0;
-    /// The address of the first byte on the device. The library computes the addresses of tensors from it
-    /// and never dereferences them. If device memory has no addresses, leave 4096: the byte offset of a
+    /// The address of the first byte on the device. The library computes the addresses of tensors from it and
+    /// never dereferences them. If device memory has no addresses, keep the default: the byte offset of a
     /// tensor is then `data()` - 4096.
     std::uint64_t address = 4096;
     /// Whether the device may write.
@@ -50,17 +57,19 @@ class Storage {
 
   static constexpr std::uint64_t default_alignment = 64;
 
-  /// No bytes.
+  /// An empty Storage.
   Storage() noexcept = default;
 
-  /// Allocates zeroed memory. Large allocations take physical pages on first access only. `out_of_memory`.
+  /// Allocates zeroed memory. Pages of a large allocation take physical memory on first access.
+  /// `out_of_memory`; `misaligned` if `alignment` is not a power of two.
   [[nodiscard]] static Result<Storage> owned(std::uint64_t bytes,
                                              std::uint64_t alignment = default_alignment);
+  /// Memory of the caller, who keeps it valid until the last handle is destroyed.
   [[nodiscard]] static Result<Storage> borrowed(MutableBytes bytes);
-  /// Only read-only tensors can view this storage.
+  /// The same, read-only: a mutable Tensor over it is `bad_state`.
   [[nodiscard]] static Result<Storage> borrowed_read_only(Bytes bytes);
   /// Memory that `owner` releases when the last handle is destroyed, for example from a device's allocator.
-  /// `may_be_mapped` states that the memory may be private pages of a file, whose reads can fail.
+  /// Pass `may_be_mapped` if the memory may be private pages of a file, whose reads can fail.
   [[nodiscard]] static Result<Storage> kept_by(std::shared_ptr<const void> owner, MutableBytes bytes,
                                                bool may_be_mapped = false);
   /// Same, read-only.
@@ -76,8 +85,8 @@ class Storage {
 
   [[nodiscard]] Bytes bytes() const noexcept;
   [[nodiscard]] bool writable() const noexcept;
-  /// Whether the bytes may be mapped pages of a file, whose reads can fail: true for all origins but `Owned`,
-  /// and for private pages.
+  /// Whether the bytes may be mapped pages of a file, whose reads can fail: true unless the origin is
+  /// `Owned`, and true for private pages.
   [[nodiscard]] bool may_be_mapped() const noexcept;
   /// `bad_state` for read-only bytes.
   [[nodiscard]] Result<MutableBytes> writable_bytes() const;
@@ -85,7 +94,7 @@ class Storage {
   /// The owner object, null if there is none. Devices identify their memory by this object.
   [[nodiscard]] std::shared_ptr<const void> owner() const noexcept;
 
-  /// Whether both are handles to the same bytes.
+  /// Whether both handles are copies of one Storage.
   friend bool operator==(const Storage&, const Storage&) noexcept = default;
 
  private:
@@ -99,7 +108,7 @@ class Storage {
 
 static_assert(sizeof(Storage) == 2 * sizeof(void*));
 
-// Where the elements of a tensor may be in a Storage: the checks before a Tensor is constructed.
+// Checks that the elements of a Tensor are inside its Storage, before the Tensor is constructed.
 
 /// A device that allocates its own memory with a static `allocate(bytes)`.
 template <class Dev>
@@ -117,6 +126,7 @@ namespace ht::inline v1::placement {
 /// `size_mismatch` unless there is one value for each element.
 [[nodiscard]] Result<void> check_value_count(layout::Extents extents, std::uint64_t values);
 
+/// The elements that a Tensor would have in a Storage. `offset` is the byte of element (0, 0, …).
 struct Claim {
   const Storage& storage;
   layout::Extents extents;
@@ -129,8 +139,8 @@ struct Claim {
   bool on_device = false;
 };
 
-/// Checks that all elements of the claim are inside its storage. `bad_shape`, `size_overflow`, `bad_state`
-/// (read-only), `misaligned`, `out_of_bounds`.
+/// Checks that all elements of the claim are inside its storage. `bad_shape`, `size_overflow`, `misaligned`,
+/// `out_of_bounds`; `bad_state` if the claim writes to read-only bytes.
 [[nodiscard]] Result<void> check(const Claim& claim);
 
 template <class Dev>
@@ -165,7 +175,7 @@ template <class D>
   }
 }
 
-/// Elements of `bits` bits each, the first of them `index` elements after `base`.
+/// Elements of `bits` bits each. The first element is `index` elements after `base`.
 struct Elements {
   const std::byte* base;
   std::int64_t index;

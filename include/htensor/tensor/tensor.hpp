@@ -1,8 +1,17 @@
 // A tensor: a view of bytes as elements of a dtype in a shape. It shares ownership of the bytes.
 //
-// A Tensor is a handle. Copies, slices and transposes share the bytes. A const handle does not make the
-// elements const: `Tensor<const D, …>` is the read-only type. `Tensor<D, …>` converts to it, never back. Many
-// threads may copy handles and read elements at once; the caller synchronizes writes.
+//   using Matrix = ht::Tensor<ht::F32, ht::Rank<2>>;
+//   const auto x = HT_TRY(Matrix::of(ht::Rank<2>(2, 2), {1.0F, 2.0F, 3.0F, 4.0F}));    // new memory
+//   x(0, 1) = 5.0F;                                          // unchecked in release builds
+//   const float value = HT_TRY(x.at(0, 1));                  // always checked
+//   const auto row = HT_TRY(x.select<0>(1));                 // a view: shares the bytes of x
+//   for (const float y : x.transpose()) use(y);              // in row-major order of the transposed view
+//   const ht::Tensor<const ht::F32, ht::Rank<2>> fixed = x;  // read-only
+//
+// A Tensor is a handle. Copies, slices and transposes share the bytes; destroying the last handle releases
+// them. A const handle does not make the elements const: `Tensor<const D, …>` is the read-only type.
+// `Tensor<D, …>` converts to `Tensor<const D, …>`, never back. Many threads may copy handles and read
+// elements at once; the caller synchronizes writes.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +38,8 @@ namespace ht::inline v1 {
 
 namespace detail {
 
-/// Holds extents and strides by value, so it may outlive its tensor. It does not keep the bytes alive.
+/// Iterates over elements in row-major order. It holds extents and strides by value, so it may outlive its
+/// Tensor; it does not keep the bytes alive.
 template <class Pointer, int N>
 class ElementIterator {
  public:
@@ -79,7 +89,7 @@ class ElementIterator {
   std::int64_t position_ = 0;
 };
 
-/// Elements of `Views` views of one shape that one loop can visit: in view v, the elements
+/// A run of elements that one loop visits, in `Views` views of the same shape. In view v it is the elements
 /// `offsets[v] + i * strides[v]` for 0 ≤ i < `count`.
 template <std::size_t Views>
 struct Run {
@@ -130,7 +140,7 @@ void for_each_run(const std::array<std::int64_t, N>& extents, Visit visit, const
 
 }  // namespace detail
 
-/// The host cannot read the elements of T, and the device has a copy operation for any strides.
+/// The host cannot read the device's memory, and the device copies tensors of type T.
 template <class Dev, class T>
 concept CopiesOnDevice = !HostAccessible<Dev> && Computes<Dev, slice::Core, typename T::DType> &&
                          placement::CanAllocate<Dev> && HasOperation<Dev, operation::Copy, T, T>;
@@ -159,8 +169,8 @@ class Tensor {
     return over(std::move(storage), shape);
   }
 
-  /// A tensor in new memory with a copy of `values`, in row-major order. `size_mismatch` unless the shape has
-  /// as many elements.
+  /// A tensor in new memory with a copy of `values`, in row-major order. `size_mismatch` unless there is one
+  /// value for each element.
   [[nodiscard]] static Result<Tensor> of(S shape, std::span<const Element> values)
     requires(!read_only && HostAccessible<Dev> && placement::CanAllocate<Dev>)
   {
@@ -186,7 +196,8 @@ class Tensor {
     return strided(std::move(storage), shape, strides, offset);
   }
 
-  /// Same for any strides, counted in elements; `offset` is the byte of element (0, 0, …).
+  /// The same with any strides, counted in elements. `offset` is the byte position of element (0, 0, …) in
+  /// the storage.
   [[nodiscard]] static Result<Tensor> strided(Storage storage, S shape, const Array& strides,
                                               std::uint64_t offset = 0) {
     const auto extents = shape.extents();
@@ -228,7 +239,7 @@ class Tensor {
     return layout::is_row_major(shape_.extents(), strides_);
   }
 
-  /// The element. The index is asserted in debug builds only; `at` always checks.
+  /// The element at this index. Debug builds assert that the index is valid; `at` always checks.
   template <std::integral... Is>
     requires(sizeof...(Is) == rank && HostAccessible<Dev>)
   [[nodiscard]] decltype(auto) operator()(Is... index) const noexcept {
@@ -236,7 +247,8 @@ class Tensor {
     return data_[offset_of({static_cast<std::int64_t>(index)...})];
   }
 
-  /// The value of the element. `out_of_bounds`, or the Error of a mapped page that cannot be read.
+  /// The value of the element at this index. `out_of_bounds`, or the Error of a mapped page that cannot be
+  /// read.
   template <std::integral... Is>
     requires(sizeof...(Is) == rank && HostAccessible<Dev>)
   [[nodiscard]] Result<Element> at(Is... index) const {
@@ -247,6 +259,8 @@ class Tensor {
     return guarded(touched, [&]() -> Element { return data_[offset]; });
   }
 
+  /// Iterates over the elements in row-major order. Reads of mapped pages are not guarded (see
+  /// base/fault.hpp).
   [[nodiscard]] auto begin() const noexcept
     requires HostAccessible<Dev>
   {
@@ -258,7 +272,7 @@ class Tensor {
     return detail::ElementIterator<Pointer, rank>(data_, shape_.extents(), strides_, elements());
   }
 
-  /// The tensor of rank - 1 at `index` of a dimension.
+  /// The tensor of rank - 1 at `index` of a dimension. Shares the bytes. `out_of_bounds`.
   template <int Dimension>
     requires(Dimension >= 0 && Dimension < rank)
   [[nodiscard]] auto select(std::int64_t index) const
@@ -279,7 +293,7 @@ class Tensor {
   }
 
   /// The indices begin, begin + step, … of a dimension, excluding `end`. With a negative step, `end` may be
-  /// -1, which includes index 0.
+  /// -1, which includes index 0. Shares the bytes. `out_of_bounds`.
   template <int Dimension>
     requires(Dimension >= 0 && Dimension < rank)
   [[nodiscard]] auto slice(std::int64_t begin, std::int64_t end, std::int64_t step = 1) const
@@ -289,7 +303,7 @@ class Tensor {
     auto extents = shape_.extents();
     const auto count = HT_TRY(layout::count_slice(extents[at], begin, end, step));
     auto strides = strides_;
-    // Unused strides were not checked, and the product could overflow.
+    // Strides that no element uses were not checked, and the product could overflow.
     if (count > 1 && elements() > 0) strides[at] *= step;
     const auto move = elements() == 0 || count == 0 ? 0 : begin * strides_[at];
     extents[at] = count;
@@ -378,7 +392,8 @@ class Tensor {
   }
 
   /// The bytes of all elements. Unused bits of the last byte are unspecified. Deleted for temporaries, which
-  /// may be the last owner. `bad_state` unless the tensor is contiguous and starts on a byte boundary.
+  /// may be the last owner of the bytes. `bad_state` unless the tensor is contiguous and starts on a byte
+  /// boundary.
   [[nodiscard]] Result<Bytes> bytes() const&
     requires HostAccessible<Dev>
   {

@@ -1,4 +1,4 @@
-// The same values in another dtype, never with a silent loss.
+// Conversions of tensors to another dtype, never with a silent loss.
 //
 //   const auto f = HT_TRY(ht::cast<ht::F32>(bf16));              // every value fits, or it does not compile
 //   const auto h = HT_TRY(ht::cast_lossy<ht::BF16>(f));          // rounds to nearest even
@@ -7,9 +7,10 @@
 //   for (float x : ht::as<ht::F32>(bf16)) use(x);                // converts each element when it is read
 //
 // `upcast` widens within a family, `cast` converts to any dtype that holds every finite value, and `as` is a
-// lazy `cast`. A conversion that would lose a value does not compile: `cast_lossy` and `cast_lossy_into`
-// round. Sources are tensors of any strides, mapped ones included, and block tensors. Conversions between
-// dtypes of the library run on all processors.
+// lazy `cast`. A `cast` that could lose a value does not compile; `cast_lossy` and `cast_lossy_into` round.
+// Sources are block tensors and tensors of any strides, in memory or mapped. Results own new memory, except
+// that a view of `as` shares ownership of the bytes. Conversions between dtypes of the library run on all
+// processors, and many threads may convert at once.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +27,7 @@
 // How `cast_lossy` converts values that the target dtype cannot represent.
 //
 // Every conversion rounds once, from the stored value to the target. docs/dtypes.md has a table of the rules
-// of each dtype. In short:
+// for each dtype. In short:
 //
 // - NaN becomes a quiet NaN with the same sign and the leading bits of its payload. In dtypes without NaN, it
 //   becomes 0 (integers), true (BOOL) or the largest value (F4 and F6).
@@ -43,13 +44,13 @@ struct Rounding {
     nearest_even,
     /// To the nearest value that is not larger in magnitude.
     toward_zero,
-    /// To one of the two neighbours, at random, such that the expected result is the stored value. The choice
-    /// depends only on the seed and on the element's row-major index, not on threads.
+    /// To one of the two neighbouring values, at random, such that the expected result is the stored value.
+    /// The choice depends only on the seed and on the element's row-major index, not on threads.
     stochastic,
   };
 
   Mode mode = Mode::nearest_even;
-  /// Clamp to the largest finite value instead of overflowing.
+  /// Whether values beyond the largest finite value become the largest finite value.
   bool saturate = false;
   /// The seed of `stochastic`.
   std::uint64_t seed = 0;
@@ -69,7 +70,7 @@ inline constexpr bool is_dense_tensor<Tensor<D, S, Dev>> = true;
 
 }  // namespace detail
 
-/// A dense tensor or a block tensor in memory of this process, each of whose values fits `D`. Operations that
+/// A dense tensor or a block tensor in memory of this process, all of whose values `D` holds. Operations that
 /// read numbers require this.
 template <class T, class D>
 concept ReadableAs = (detail::is_block_tensor<T> || detail::is_dense_tensor<T>) &&
@@ -98,7 +99,7 @@ template <class From, class To>
   } else if constexpr (requires { static_cast<Target>(value); }) {
     return static_cast<Target>(value);
   } else {
-    // Two small types of different families, including users' types: a double holds the values of both.
+    // Two small types of different families, including user-defined types: a double holds the values of both.
     return static_cast<Target>(static_cast<double>(value));
   }
 }
@@ -121,7 +122,7 @@ template <IsEncoding E>
                                           const ElementType& to, std::byte* into, std::int64_t count,
                                           const Rounding& rounding, std::uint64_t first);
 
-/// The F32 values of one block.
+/// Writes the F32 values of one block to `into`.
 void decode_block(EncodingTag encoding, const std::byte* block, float* into) noexcept;
 
 /// The address of the first element; null if it does not start on a byte boundary.
@@ -145,7 +146,8 @@ template <class D, class Byte>
   }
 }
 
-/// Converts the elements of one run through short contiguous buffers.
+/// Converts the elements of one run through short contiguous buffers. `first` is the row-major index of the
+/// first element.
 template <class D, class To>
 [[nodiscard]] Result<void> convert_strided_run(const Run<2>& run, ElementPointer<D> from,
                                                ElementPointer<To> to, const Rounding& rounding,
@@ -184,7 +186,8 @@ template <class D, class S, class Dev, class To, class ToS>
           if constexpr (contains<From, AllDTypes> && contains<To, AllDTypes>) {
             const auto* const stored = first_byte<D>(from.data() + run.offsets[0]);
             auto* const target = first_byte<To>(into.data() + run.offsets[1]);
-            // The last packed elements may share a byte with elements outside the run: write them singly.
+            // The last packed elements may share a byte with elements outside the run: write these elements
+            // one by one.
             Run<2> rest = run;
             if (run.is_contiguous() && stored != nullptr && target != nullptr) {
               const std::int64_t whole = is_packed<To> ? run.count / 8 * 8 : run.count;
@@ -229,7 +232,7 @@ template <class To, class T>
 
 }  // namespace detail
 
-/// The same values in a wider dtype of the same family, in new memory.
+/// Returns the same values in a wider dtype of the same family, in new memory.
 template <class To, class T>
   requires UpcastableTo<typename T::DType, To> && ReadableAs<T, To> && Compatible<typename T::Device, To> &&
            placement::CanAllocate<typename T::Device>
@@ -237,7 +240,7 @@ template <class To, class T>
   return detail::convert_all<To>(tensor, Rounding{});
 }
 
-/// The same values in any dtype that holds all of them, in new memory.
+/// Returns the same values in any dtype that holds all of them, in new memory.
 template <class To, class T>
   requires ReadableAs<T, To> && Compatible<typename T::Device, To> &&
            placement::CanAllocate<typename T::Device>
@@ -253,7 +256,7 @@ template <class To, class S, class Dev, class T>
   return detail::convert_into(tensor, into, Rounding{});
 }
 
-/// The values rounded to another dtype, in new memory. Lossless where every value fits.
+/// Returns the values rounded to another dtype, in new memory. Values that the dtype holds do not change.
 template <IsDType To, class T>
   requires RoundableTo<T, To> && Compatible<typename T::Device, To> &&
            placement::CanAllocate<typename T::Device>
@@ -276,7 +279,8 @@ concept HasEncoder =
                       std::same_as<E, Q5_0> || std::same_as<E, Q5_1> || std::same_as<E, MXFP4> ||
                       std::same_as<E, Q4_K> || std::same_as<E, Q5_K> || std::same_as<E, Q6_K>);
 
-/// The values in blocks of an encoding, in new memory. `bad_shape` if a row is not a whole number of blocks.
+/// Returns the values in blocks of an encoding, in new memory. `bad_shape` if a row is not a whole number of
+/// blocks.
 template <HasEncoder E, class T>
   requires RoundableTo<T, F32> && std::same_as<typename T::Device, Host> && (T::rank >= 1)
 [[nodiscard]] Result<BlockTensor<E, typename T::ShapeType>> cast_lossy(const T& tensor) {
@@ -367,7 +371,7 @@ class AsView<To, Tensor<D, S, Dev>> {
   /// reads of mapped pages are not guarded (see base/fault.hpp).
   [[nodiscard]] auto begin() const noexcept { return Iterator(tensor_.begin()); }
   [[nodiscard]] auto end() const noexcept { return Iterator(tensor_.end()); }
-  /// All elements in new memory, as by `cast`.
+  /// Returns all elements in new memory, as `cast` does.
   [[nodiscard]] Result<Tensor<To, S, Dev>> copy() const
     requires placement::CanAllocate<Dev>
   {
@@ -378,7 +382,8 @@ class AsView<To, Tensor<D, S, Dev>> {
   Tensor<const Stored, S, Dev> tensor_;
 };
 
-/// Blocks read as F32 or F64. Reading one element decodes its block; iterating decodes each block once.
+/// A view of blocks as F32 or F64. A read of one element decodes its block; iteration decodes each block
+/// once.
 template <class To, class E, class S>
   requires ReadableAs<BlockTensor<E, S>, To>
 class AsView<To, BlockTensor<E, S>> {

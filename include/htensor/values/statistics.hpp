@@ -1,11 +1,12 @@
-// Facts about the values of one tensor, from one pass over its stored bytes.
+// Statistics and histograms of the values of one tensor, from one pass over its stored bytes.
 //
 //   const auto s = HT_TRY(ht::statistics(weights));     // a Tensor of any dtype, or a BlockTensor
 //   use(s.min, s.max, s.mean(), s.norm(), s.nans);
 //   const auto h = HT_TRY(ht::histogram(weights, {.low = s.min, .high = s.max, .bins = 40}));
 //
-// The work runs on all processors and uses about 1 MiB of memory per processor, for any strides. Results do
-// not depend on the number of threads or on the processor.
+// The work runs on all processors and uses about 1 MiB of memory per processor, for any strides. Results are
+// values; they do not depend on the number of threads or on the processor. Many threads may call the
+// functions at once.
 //
 // Sums are in F64: runs of at most 256 elements are added in sequence, and the sums of runs pairwise. With n
 // elements, the error of `sum` is at most (260 + log2(n)) × 2^-53 × Σ|x|. The relative error of `norm` is
@@ -13,9 +14,9 @@
 // integers) and elements of block encodings are first added pairwise in F32, in groups of eight. This adds
 // 3 × 2^-24 × Σ|x| to the error of `sum` and 4 × 2^-24 to the relative error of `norm`.
 //
-// These bounds hold for magnitudes between 1e-150 and 1e150. Squares of F64 values outside this range may be
-// 0 or infinite. Mean and deviation are not finite if a sum is infinite. I64 and U64 elements beyond 2^53 are
-// rounded to F64 first; `min` and `max` are rounded values too.
+// These bounds hold for magnitudes between 1e-150 and 1e150. Squares of F64 values outside of this range may
+// be 0 or infinite. Mean and standard deviation are not finite if a sum is infinite. I64 and U64 elements
+// beyond 2^53 are rounded to F64 first; `min` and `max` are rounded values too.
 #pragma once
 
 #include <array>
@@ -33,14 +34,14 @@ namespace ht::inline v1 {
 struct Statistics {
   std::uint64_t count = 0;
   std::uint64_t zeros = 0;
-  /// Subnormal numbers of the stored dtype; of F32 for block encodings.
+  /// The count of subnormal numbers of the stored dtype; of F32 for block encodings.
   std::uint64_t subnormals = 0;
   std::uint64_t nans = 0;
   std::uint64_t infinities = 0;
-  /// NaN if no value is finite.
+  /// The smallest and the largest finite value; NaN if there is none.
   double min = std::numeric_limits<double>::quiet_NaN();
   double max = std::numeric_limits<double>::quiet_NaN();
-  /// Row-major indexes of the first `min` and `max`.
+  /// The row-major indices of the first `min` and the first `max`.
   std::uint64_t argmin = 0;
   std::uint64_t argmax = 0;
   double sum = 0;
@@ -49,7 +50,7 @@ struct Statistics {
   double squared_deviations = 0;
 
   [[nodiscard]] std::uint64_t finite() const noexcept { return count - nans - infinities; }
-  /// NaN if no value is finite, like `standard_deviation`.
+  /// NaN if no value is finite, as is `standard_deviation`.
   [[nodiscard]] double mean() const noexcept;
   /// The population standard deviation: divides by the count of finite values.
   [[nodiscard]] double standard_deviation() const noexcept;
@@ -57,6 +58,7 @@ struct Statistics {
   [[nodiscard]] double norm() const noexcept;
 };
 
+/// The number of values in each bin of a range.
 struct Histogram {
   /// `bins` intervals of equal width from `low` to `high`. The last interval includes `high`.
   struct Range {
@@ -67,7 +69,7 @@ struct Histogram {
 
   Range range;
   std::vector<std::uint64_t> counts;
-  /// Values outside the range, including infinities.
+  /// The number of values below and above the range, including infinities.
   std::uint64_t below = 0;
   std::uint64_t above = 0;
   std::uint64_t nans = 0;
@@ -163,7 +165,7 @@ template <HasValues T, class Compute>
 
 }  // namespace detail
 
-/// The Result<Statistics> of all elements. `cancelled` if a stop is requested through `work`.
+/// Returns the Result<Statistics> of all elements. `cancelled` if a stop is requested through `work`.
 template <detail::HasValues T>
 [[nodiscard]] auto statistics(const T& tensor, const WorkOptions& work = {}) {
   return detail::with_reader(tensor, [&](const detail::ReadValues& read) {
@@ -171,9 +173,9 @@ template <detail::HasValues T>
   });
 }
 
-/// The Result<Histogram> of all elements: their number in each bin of `range`. If `low` equals `high`, values
-/// equal to them are in bin 0. `bad_shape` if the range has no bins, an end is not finite, or `low` exceeds
-/// `high`.
+/// Returns the Result<Histogram> of all elements: the number of values in each bin of `range`. If `low`
+/// equals `high`, values equal to both are in bin 0. `bad_shape` if the range has no bins, an end is not
+/// finite, or `low` exceeds `high`.
 template <detail::HasValues T>
 [[nodiscard]] auto histogram(const T& tensor, const Histogram::Range& range, const WorkOptions& work = {}) {
   return detail::with_reader(tensor, [&](const detail::ReadValues& read) {

@@ -11,10 +11,10 @@ For a program that cannot be edited, call `install()` before it imports `safeten
 
     python -c "import htensor.safetensors as s; s.install(); import runpy; runpy.run_path('train.py')"
 
-What differs: files are checked more strictly (duplicate keys are refused); an error has the attributes
-`code`, `rule`, `hint`, `path`, `tensor` and `offset`; `__metadata__` is written in the order of its keys;
-numpy indices may be negative in slices; `load_file` reads a file that is not in the page cache at the
-speed of the disk.
+Differences: files are checked more strictly (duplicate keys are refused); an error has the attributes `code`,
+`rule`, `hint`, `path`, `tensor` and `offset`; `__metadata__` is written in the order of its keys; slices for
+numpy may have negative bounds; `load_file` reads a file that is not in the page cache at the speed of the
+disk.
 """
 
 from ._errors import SafetensorError
@@ -25,8 +25,8 @@ from ._writer import TensorSpec, deserialize, serialize, serialize_file
 def install() -> None:
     """Makes `import safetensors` and `import safetensors.torch` return this package and its modules.
 
-    Call it before the program imports `safetensors`: names that were imported earlier stay those of the
-    reference. `importlib.metadata.version("safetensors")` answers, too. A second call changes nothing.
+    Call it before the program imports `safetensors`: names that were imported earlier still refer to the
+    reference. `importlib.metadata.version("safetensors")` works, too. A second call has no effect.
     """
     # importlib.metadata is slow to import.
     from ._install import replace_package
@@ -34,7 +34,7 @@ def install() -> None:
     replace_package()
 
 
-# The release of the reference package whose behaviour this is.
+# The release of the reference package that this package reproduces.
 __version__ = "0.8.0"
 
 __all__ = [

@@ -1,6 +1,6 @@
 """Arrays of numpy and tensors of torch, on bytes of a file or in memory of their own.
 
-Each framework is a class with the same methods, so that the reader depends on neither.
+Each framework has a class with the same methods, so that the reader depends on neither framework.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class NumpyArrays:
         self._numpy = numpy
 
     def is_aligned(self, address: int, code: str) -> bool:
-        """Whether an array may begin at this address; numpy copes with any."""
+        """Whether an array may begin at this address; numpy accepts every address."""
         return True
 
     def view(self, buffer: Any, code: str, shape: Sequence[int]) -> Any:
@@ -36,7 +36,7 @@ class NumpyArrays:
         return array, array.reshape(-1).view(self._numpy.uint8)
 
     def select(self, array: Any, index: Sequence[Any]) -> Any:
-        """A part of an array; one element is an array of rank 0 and not a scalar."""
+        """A part of an array. A single element is an array of rank 0, not a scalar."""
         return array[(*index, Ellipsis)]
 
     def copy(self, array: Any) -> Any:
@@ -79,7 +79,7 @@ class TorchArrays:
 
 
 def _torch_shape(code: str, shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape in torch, where one element of F4 is a byte with two of the file's."""
+    """The shape in torch, where one F4 element is a byte with two elements of the file."""
     if code != "F4":
         return tuple(shape)
     if not shape or shape[-1] % 2:

@@ -12,7 +12,7 @@ from ._errors import SafetensorError
 if TYPE_CHECKING:
     import numpy
 
-# The name in a file, by the name in numpy, ml_dtypes and torch, which `TensorSpec` takes.
+# Maps the names of numpy, ml_dtypes and torch, which `TensorSpec` accepts, to the names in files.
 CODES = {
     "bool": "BOOL",
     "int8": "I8",
@@ -39,7 +39,7 @@ NAMES = {code: name for name, code in CODES.items()}
 
 
 def code_of(name: str) -> str:
-    """The name in a file of a dtype of numpy or torch."""
+    """The name in files of a dtype of numpy or torch."""
     if name in CODES:
         return CODES[name]
     raise SafetensorError(
@@ -56,7 +56,7 @@ def numpy_dtype(code: str) -> numpy.dtype[Any]:
 
     name = NAMES.get(code, "")
     for module in ("numpy", "ml_dtypes"):
-        # An import of ml_dtypes makes its names known to numpy.
+        # Importing ml_dtypes registers its dtypes with numpy.
         with suppress(ImportError, TypeError):
             import_module(module)
             return numpy.dtype(name).newbyteorder("<")

@@ -8,14 +8,15 @@ from htensor import Error
 
 
 class SafetensorError(Error):
-    """Raised where the `safetensors` package raises its error of this name.
+    """Raised where the `safetensors` package raises its SafetensorError.
 
-    The text is that of the reference, if it has one for the case. `code`, `rule`, `hint`, `path`, `tensor` and
-    `offset` are as for every `htensor.Error`.
+    The text equals the text of the reference, if the reference has one for the case. `code`, `rule`, `hint`,
+    `path`, `tensor` and `offset` are as for every `htensor.Error`.
     """
 
     def __init__(self, *args: Any, cause: Error | None = None, code: str = "bad_state", **facts: Any) -> None:
-        """`cause` is an error of H-Tensor that has the facts; `facts` are keywords of `Error`."""
+        """Takes code, rule, hint, path, tensor and offset from `cause`; `facts`, keywords of `Error`,
+        override them."""
         given: dict[str, Any] = {"code": code}
         if cause is not None:
             given.update((name, getattr(cause, name)) for name in ("code", "rule", "hint", "path", "tensor", "offset"))
@@ -26,7 +27,8 @@ class SafetensorError(Error):
         return self.message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # `install` gives the class the module of the reference, which a process that unpickles may lack.
+        # `install` sets the module of the class to that of the reference, which may be missing in the process
+        # that unpickles.
         make = _make if type(self) is SafetensorError else type(self)
         return make, self.args, self.__dict__
 

@@ -50,7 +50,7 @@ def _one(item: object, dim: int, size: int) -> Index:
         start = _bound(item.start, 0, size, dim)
         return slice(start, _bound(item.stop, size, size, dim), step)
     try:
-        # bool is a mask in numpy, and not the number 0 or 1.
+        # numpy interprets a bool as a mask, not as the number 0 or 1.
         number = operator.index(None if isinstance(item, bool) else item)  # type: ignore[arg-type]
     except TypeError:
         raise SafetensorError(

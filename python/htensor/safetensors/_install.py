@@ -1,4 +1,4 @@
-"""Puts the drop-in in place of the `safetensors` package for programs that cannot be edited."""
+"""Replaces the `safetensors` package with the drop-in, for programs that cannot be edited."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _CLASSES = ("_safetensors_rust", "safetensors_rust")
 
 
 def replace_package() -> None:
-    """Does what `htensor.safetensors.install` promises."""
+    """Implements `htensor.safetensors.install`."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         for name in [name for name in sys.modules if name.partition(".")[0] == _PACKAGE]:
             del sys.modules[name]
         sys.meta_path.insert(0, _Finder())
     package = importlib.import_module(_PACKAGE)
-    # Programs that look at the name of the class, as pickle does, find it where the reference has it.
+    # Code that finds the class by module and name, such as pickle, expects the module of the reference.
     package.SafetensorError.__module__ = f"{_PACKAGE}.{_CLASSES[0]}"
     for framework in ("numpy", "torch"):
-        # Importing torch takes seconds, so its module waits for the first use.
+        # Importing torch takes seconds, so htensor.safetensors.torch is imported at first use.
         if framework in sys.modules:
             importlib.import_module(f"{_PACKAGE}.{framework}")
 
 
 class _Finder(DistributionFinder):
-    """Finds `safetensors` and its modules here, and the version of its distribution."""
+    """Finds our modules for `safetensors` and its modules, and provides the version of its distribution."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -49,7 +49,7 @@ class _Finder(DistributionFinder):
 
 
 class _Alias(Loader):
-    """Loads a module that has another name."""
+    """Loads one of our modules under a name of the reference."""
 
     def __init__(self, ours: str) -> None:
         self._ours = ours

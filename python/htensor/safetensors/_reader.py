@@ -33,13 +33,13 @@ _ARRAYS: dict[str, type[NumpyArrays] | type[TorchArrays]] = {"numpy": NumpyArray
 # Devices with an optional number, as in "cuda:1".
 _NUMBERED = ("cuda", "musa", "npu", "xpu", "xla", "mlu", "hpu")
 
-# Loads of fewer bytes are left to page faults.
+# Smaller files are read by page faults.
 _MIN_LOADED_BYTES = 1 << 20
 _PAGE_CACHE_SAMPLES = 64
 
 
 class safe_open:
-    """A safetensors file whose tensors are read when they are asked for.
+    """A safetensors file whose tensors are read when they are requested.
 
     `framework` is "pt" or "np" (also "torch", "pytorch", "numpy"); `device` is a torch device as a str or an
     int, and "cpu" for numpy. `backend` is "mmap" or "pread".
@@ -95,15 +95,16 @@ class safe_open:
     def get_tensors(self) -> dict[str, Any]:
         """All tensors, in the order of their data.
 
-        With "mmap", a file that is not in the page cache and fits into memory is read at once, with the GIL
-        released. That memory is not pages of the file, and is released with the last of the arrays.
+        With "mmap", a file that is not in the page cache and fits into memory is read as a whole, with the
+        GIL released. The arrays then share one block of memory instead of pages of the file. It is freed with
+        the last array.
         """
         file = self._open()
         file.load()
         return {tensor.name: file.whole(tensor) for tensor in in_data_order(file.model)}
 
     def get_slice(self, name: str) -> PySafeSlice:
-        """A tensor to index: `get_slice("embedding")[:1024, ::2]` reads what it selects."""
+        """A tensor to index: `get_slice("embedding")[:1024, ::2]` reads only the selected part."""
         file = self._open()
         return PySafeSlice(file, file.find(name))
 
@@ -115,7 +116,7 @@ class safe_open:
 
 
 class _safe_open_handle(safe_open):
-    """The same for a file object that has `fileno` and `name`."""
+    """`safe_open` for a file object that has `fileno` and `name`."""
 
     __module__ = "htensor.safetensors"
 
@@ -125,7 +126,7 @@ class _safe_open_handle(safe_open):
 
 
 class PySafeSlice:
-    """A tensor of an open file that reads what its index selects. Stays valid when the file is closed.
+    """A tensor of an open file. Indexing it reads the selected part. Stays valid when the file is closed.
 
     With torch and "mmap", an index is anything that torch accepts. Otherwise it has ints, slices with a positive
     step and `...`, and a position beyond the shape is an error.
@@ -192,7 +193,7 @@ class _File:
         return self.arrays.to_device(array, self.device)
 
     def load(self) -> None:
-        """Reads the file into memory of the model, unless the page cache has it or it exceeds the memory.
+        """Reads the file into the model's own memory, unless the file is in the page cache or exceeds memory.
 
         Direct I/O into large pages is faster than page faults, and `_private` then returns that memory.
         """
@@ -226,7 +227,7 @@ class _File:
         return array
 
     def _read_part(self, tensor: htensor.Tensor, index: list[int | slice]) -> Any:
-        """The selected elements; reads the rows from the first to the last that are selected."""
+        """The selected elements. Reads all rows from the first to the last selected row."""
         shape = tensor.shape
         if not index or not tensor.nbytes:
             return self.arrays.select(self._read(tensor, 0, shape), index)
@@ -254,7 +255,7 @@ class _File:
                 for i in range(_PAGE_CACHE_SAMPLES):
                     os.preadv(file.fileno(), [bytearray(1)], i * part + part // 2, os.RWF_NOWAIT)
         except OSError:
-            # EAGAIN for a page that has to be read; other errors are left to the load.
+            # EAGAIN: a page is not in the page cache. The load reports other errors.
             return False
         return True
 
@@ -294,7 +295,7 @@ def _open_descriptor(path: str) -> int:
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
-        # The reference has a message without the number; with strerror or filename set, Python adds it.
+        # The message of the reference lacks the errno, which Python adds if strerror or filename is set.
         found = type(error)(f"{error.strerror}: {os.fsdecode(path)}")
         found.errno = error.errno
         raise found from None
@@ -302,7 +303,7 @@ def _open_descriptor(path: str) -> int:
 
 def _open_model(descriptor: int, path: str, backend: str) -> htensor.Model:
     try:
-        # Without the fault handler, the library reads by system calls.
+        # With faults="off", the library reads by system calls.
         model = htensor.from_fd(descriptor, faults="off" if backend == "pread" else "guarded")
     except htensor.Error as error:
         if isinstance(error, OSError):
@@ -319,12 +320,12 @@ def _open_model(descriptor: int, path: str, backend: str) -> htensor.Model:
 
 
 def _wrap(message: str, error: htensor.Error, path: str) -> SafetensorError:
-    # The library knows the descriptor only.
+    # The error has no path, because the library opened a descriptor.
     return SafetensorError(message, cause=error, path=os.fsdecode(path))
 
 
 def _has_metadata(descriptor: int) -> bool:
-    """Whether the header has metadata, which may be empty: the model does not tell that from none."""
+    """Whether the header has `__metadata__`. The model does not distinguish empty from missing metadata."""
     length = int.from_bytes(os.pread(descriptor, 8, 0), "little")
     header = os.pread(descriptor, length, 8)
     return b"__metadata__" in header and isinstance(json.loads(header).get("__metadata__"), dict)

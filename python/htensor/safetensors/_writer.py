@@ -1,4 +1,4 @@
-"""Writes and parses safetensors in memory and in files: `TensorSpec`, `serialize` and their inverse."""
+"""Writes safetensors to memory and to files, and parses them in memory: `TensorSpec`, `serialize`, `parse`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ._errors import SafetensorError
 
 # The type number of a string in metadata.
 _STRING = 8
-# Bytes of the length before the header; the header is padded to a multiple of it.
+# The size of the length field before the header. The header is padded to a multiple of it.
 _LENGTH = 8
 _MAX = 2**64 - 1
 
@@ -157,7 +157,7 @@ def _unsigned(value: object, what: str) -> int:
 def _checked(
     tensor_dict: Mapping[str, TensorSpec], metadata: Mapping[str, str] | None
 ) -> tuple[list[tuple[Any, ...]], dict[str, tuple[int, str]]]:
-    """The arguments of the native writer. TypeError for arguments of other types."""
+    """Returns the arguments of the native writer. TypeError for arguments of wrong types."""
     if not isinstance(tensor_dict, dict):
         raise TypeError(f"tensor_dict is a dict of str to TensorSpec, not {type(tensor_dict).__name__}")
     tensors: list[tuple[Any, ...]] = []
@@ -181,7 +181,7 @@ def _checked(
     for key, value in metadata.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise TypeError(f"metadata[{key!r}] is {value!r}, but keys and values are str")
-    # The order of the reference is random. Sorted, equal metadata gives equal bytes.
+    # The reference writes keys in random order. Sorted keys give equal bytes for equal metadata.
     return tensors, {key: (_STRING, metadata[key]) for key in sorted(metadata)}
 
 

@@ -39,7 +39,7 @@ def save_file(
 
 
 def load(data: bytes) -> dict[str, numpy.ndarray[Any, Any]]:
-    """The arrays of a safetensors file in memory, in memory of their own."""
+    """Copies of the arrays of a safetensors file in memory."""
     arrays = NumpyArrays()
     return {tensor.name: arrays.view(copy_of(tensor), tensor.type, tensor.shape) for tensor in parse(data)}
 

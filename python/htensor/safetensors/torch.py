@@ -50,7 +50,7 @@ def save_file(
 
 
 def load(data: bytes) -> dict[str, torch.Tensor]:
-    """The tensors of a safetensors file in memory, in memory of their own, on the CPU."""
+    """Copies of the tensors of a safetensors file in memory, on the CPU."""
     arrays = TorchArrays()
     return {tensor.name: arrays.view(copy_of(tensor), tensor.type, tensor.shape) for tensor in parse(data)}
 
@@ -73,10 +73,10 @@ def save_model(
     metadata: dict[str, str] | None = None,
     force_contiguous: bool = True,
 ) -> None:
-    """Writes the state of a module, each group of tensors that share memory under one name.
+    """Writes the state of a module. A group of tensors that share memory is stored once, under one name.
 
-    The metadata of the file has an entry from each other name of the group to that name. `force_contiguous`
-    copies tensors that are not contiguous; without it they are a ValueError.
+    The metadata of the file maps each other name of the group to the stored name. `force_contiguous` copies
+    tensors that are not contiguous; without it, they are a ValueError.
     """
     state = model.state_dict()
     entries = dict(metadata or {})
@@ -102,10 +102,10 @@ def load_model(
     *,
     backend: str = "mmap",
 ) -> tuple[set[str], list[str]]:
-    """Copies the tensors of a file into a module; of tensors that share memory, one needs to be in the file.
+    """Copies the tensors of a file into a module. The file needs one of each group that shares memory.
 
-    Returns the names that the file lacks, and those that the module lacks. With `strict`, either is a
-    RuntimeError.
+    Returns the names that the file lacks, and the names that the module lacks. With `strict`, any such name
+    raises RuntimeError.
     """
     state = load_file(filename, device=device, backend=backend)
     duplicates = _remove_duplicate_names(model.state_dict(), preferred_names=state.keys())
@@ -128,7 +128,7 @@ def load_model(
 
 
 def storage_ptr(tensor: torch.Tensor) -> int:
-    """The address of the memory of which the tensor is a view; 0 for tensors without memory."""
+    """The address of the tensor's storage; 0 for tensors without memory."""
     try:
         return int(_storage(tensor).data_ptr())
     except (NotImplementedError, RuntimeError):
@@ -136,7 +136,7 @@ def storage_ptr(tensor: torch.Tensor) -> int:
 
 
 def storage_size(tensor: torch.Tensor) -> int:
-    """The bytes of the memory of which the tensor is a view."""
+    """The number of bytes of the tensor's storage."""
     try:
         return int(_storage(tensor).nbytes())
     except NotImplementedError:
@@ -144,7 +144,7 @@ def storage_size(tensor: torch.Tensor) -> int:
 
 
 def _storage(tensor: Any) -> Any:
-    # torch 1 lacks untyped_storage; the storage of a meta tensor is NotImplementedError there.
+    # torch 1 lacks untyped_storage, and raises NotImplementedError for the storage of a meta tensor.
     return tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
 
 
@@ -161,7 +161,7 @@ def _end_ptr(tensor: torch.Tensor) -> int:
 
 
 def _is_complete(tensor: torch.Tensor) -> bool:
-    """Whether the tensor covers all of its memory."""
+    """Whether the tensor covers its whole storage."""
     return (
         tensor.data_ptr() == storage_ptr(tensor)
         and tensor.nelement() * tensor.element_size() == storage_size(tensor)
@@ -169,7 +169,8 @@ def _is_complete(tensor: torch.Tensor) -> bool:
 
 
 def _find_shared_tensors(state_dict: dict[str, torch.Tensor]) -> list[set[str]]:
-    """Sets of names whose tensors overlap in memory, directly or through others; a set of one for the rest.
+    """Sets of names whose tensors overlap in memory, directly or through other tensors. A tensor without
+    overlap is a set of one name.
 
     Tensors without memory are left out.
     """
@@ -199,10 +200,11 @@ def _remove_duplicate_names(
     preferred_names: Iterable[str] | None = None,
     discard_names: Iterable[str] | None = None,
 ) -> dict[str, list[str]]:
-    """The names to remove from a state, by the name to keep of each group of tensors that share memory.
+    """Maps the kept name of each group of tensors that share memory to the removed names of the group.
 
-    Keeps a tensor that covers all of its memory, of these one in `preferred_names`, else one that is not in
-    `discard_names`, else any; of several the first by name. RuntimeError if no tensor of a group does.
+    The kept tensor covers its whole storage; RuntimeError if no tensor of a group does. If several do, names
+    in `preferred_names` come first, then names that are not in `discard_names`, then the others; the first
+    name in alphabetical order wins.
     """
     preferred, discarded = set(preferred_names or ()), set(discard_names or ())
     removed: dict[str, list[str]] = {}

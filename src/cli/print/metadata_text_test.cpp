@@ -20,7 +20,7 @@ std::vector<std::byte> stored(T value) {
 }
 
 std::vector<std::byte> stored_text(std::string_view text) {
-  // As long as it has to be from the start: g++ 12 warns of vectors of a known size that grow.
+  // Allocated in its final size: g++ 12 warns about vectors of a known size that grow.
   std::vector<std::byte> bytes(sizeof(std::uint64_t) + text.size());
   store_le(MutableBytes(bytes), static_cast<std::uint64_t>(text.size()));
   std::ranges::copy(bytes_of(text), bytes.begin() + sizeof(std::uint64_t));

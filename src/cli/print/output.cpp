@@ -47,7 +47,7 @@ void write(std::string_view text) {
 }
 
 void write_object_start(std::string_view& text) {
-  // The verb's own "path" key comes before any nested object.
+  // If the verb's object has a "path" key, that key comes before any nested object.
   if (text.substr(0, text.find('{', 1)).find(R"("path":)") != std::string_view::npos) return;
   text.remove_prefix(1);  // its brace is part of the opening
   write(block.opening);

@@ -58,7 +58,7 @@ class OutputBuffer {
   void append_spaces(std::size_t count) {
     for (std::size_t part = 0; count > 0; count -= part) {
       if (capacity - used_ < short_run) flush();
-      // A constant size is two stores; the spaces beyond the count are overwritten.
+      // memset of a constant size compiles to two stores; the spaces beyond the count are overwritten.
       std::memset(&buffer_[used_], ' ', short_run);
       part = std::min(count, short_run);
       used_ += part;

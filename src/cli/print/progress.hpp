@@ -26,7 +26,7 @@ class WorkWithBar {
   /// Draws the bar if it is due.
   void update(const Progress& progress);
 
-  /// This object must outlive their use.
+  /// The options for the work. This object must outlive their use.
   [[nodiscard]] WorkOptions options();
 
  private:

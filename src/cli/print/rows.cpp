@@ -33,7 +33,7 @@ Row Rows::at(std::size_t position) const {
 std::vector<std::uint32_t> Rows::positions() const {
   const Catalog& catalog = model_.catalog();
   std::vector<std::uint32_t> positions;
-  // A catalog has fewer than 2^32 names.
+  // 32 bits are enough for positions: a catalog has fewer than 2^32 names.
   if (filter_.is_everything()) positions.reserve(catalog.size());
   for (std::size_t i = 0; i < catalog.size(); ++i) {
     if (filter_.matches(catalog[i].name)) positions.push_back(static_cast<std::uint32_t>(i));

@@ -37,7 +37,7 @@ constexpr bool has_unprintable(std::uint64_t word) {
   return (((word - each_byte(0x20)) | (word + each_byte(0x01)) | word) & high_bits) != 0;
 }
 
-// The word must not have high bits set.
+// Whether a byte of the word equals `byte`. No byte of the word may have its high bit set.
 constexpr bool has_byte(std::uint64_t word, char byte) {
   const std::uint64_t zero_where_equal = word ^ each_byte(static_cast<std::uint8_t>(byte));
   return ((zero_where_equal - each_byte(0x01)) & ~zero_where_equal & high_bits) != 0;

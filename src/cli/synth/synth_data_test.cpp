@@ -9,7 +9,7 @@
 namespace ht::cli::synth_data_test {
 namespace {
 
-// Decoders that are as near to the words of the encodings as can be, and know nothing of how blocks are made.
+// Decoders that follow the definitions of the encodings, without code or constants of the encoders.
 double half_at(Bytes block, std::size_t at) {
   return static_cast<float>(F16::Element::from_bits(load_le<std::uint16_t>(block.subspan(at))));
 }
@@ -87,7 +87,7 @@ TEST_P(SynthBlocks, decode_to_normally_distributed_weights) {
   const double elements = static_cast<double>(encoding_.block_elements) * static_cast<double>(count);
   EXPECT_NEAR(sum / elements, 0, 0.0002);
   EXPECT_NEAR(std::sqrt(squares / elements), 0.02, 0.001);
-  // The kurtosis is 1.8 for what is uniform and 3 for what is normal.
+  // The kurtosis of a uniform distribution is 1.8, that of a normal distribution is 3.
   EXPECT_NEAR(fourth_powers * elements / (squares * squares), 3, 0.5);
 }
 

@@ -13,7 +13,7 @@ class SynthFormats : public Cli {
     return run("synth " + name + " --force -q " + options);
   }
 
-  // The file that `synth` makes with these options.
+  // Runs `synth` with these options and returns the bytes of the file.
   std::string made(const std::string& name, const std::string& options) {
     const auto outcome = make(name, options);
     EXPECT_EQ(outcome.status, 0) << name << options << outcome.err;
@@ -23,7 +23,7 @@ class SynthFormats : public Cli {
 
 bool is_for_one_tensor(const std::string& extension) { return extension == ".ht" || extension == ".npy"; }
 
-// All that a catalog says, but where things lie.
+// The catalog as text, without the offsets.
 std::vector<std::string> lines_of(const Catalog& catalog) {
   std::vector<std::string> lines;
   for (const Entry& entry : catalog) {
@@ -60,7 +60,7 @@ TEST_F(SynthFormats, every_preset_is_written_in_every_format_that_can_hold_it) {
       const auto sparse = Model::open(folder_ / name);
       ASSERT_TRUE(sparse) << to_string(sparse.error());
       EXPECT_EQ(made(name, options + " --seed 7"), bytes);
-      // Nothing of a sparse file is said otherwise, and every format says the same.
+      // A sparse file has the same catalog as a dense file, and all formats have the same tensors.
       const auto dense = Model::open(folder_ / name);
       ASSERT_TRUE(dense) << to_string(dense.error());
       EXPECT_EQ(dense->catalog().format(), extension.substr(1));

@@ -25,7 +25,7 @@ std::string_view type_name(const Entry& entry) {
                                               : find_encoding(entry.encoding)->name;
 }
 
-// What the tensor is: "Q4_K [512, 2048]".
+// Returns the type and the dimensions of a tensor: "Q4_K 512 2048".
 std::string what(const Catalog& catalog, std::string_view name) {
   const auto entry = catalog[catalog.find(name).value()];
   std::string text(type_name(entry));
@@ -64,7 +64,7 @@ TEST_F(SynthLlama, has_the_tensors_of_llama_cpp) {
     EXPECT_EQ(what(catalog, prefix + "ffn_up.weight"), "Q4_K 8192 2048");
     EXPECT_EQ(what(catalog, prefix + "ffn_down.weight"), type + " 2048 8192");
   }
-  // The vocabulary takes room, and the data next to none.
+  // The vocabulary takes disk space, the sparse data almost none.
   struct stat disk{};
   ASSERT_EQ(stat((folder_ / "q.gguf").c_str(), &disk), 0);
   EXPECT_LT(disk.st_blocks * 512, 8 << 20);
@@ -139,7 +139,7 @@ TEST_F(SynthLlama, scales_to_the_approximate_size_in_whole_blocks) {
     for (const Entry& entry : catalog) bytes += entry.bytes;
     EXPECT_GE(bytes, size * 9 / 10);
     EXPECT_LE(bytes, size);
-    // What the metadata says is what the tensors are.
+    // The metadata matches the shapes of the tensors.
     const auto number = [&](const char* key) { return catalog.metadata().find(key)->integer().value(); };
     const auto head = number("llama.rope.dimension_count");
     const auto hidden = number("llama.embedding_length");
@@ -166,7 +166,7 @@ TEST_F(SynthLlama, has_no_holes_unless_sparse) {
   for (const Entry& entry : catalog) {
     const auto facts = find_encoding(entry.encoding);
     if (!facts) continue;
-    // No piece of the data leaves a block out.
+    // Every block has been written.
     const auto storage = dense.raw(entry.name).value();
     const auto bytes = storage.bytes();
     for (std::size_t at = 0; at < bytes.size(); at += facts->block_bytes) {
@@ -174,7 +174,7 @@ TEST_F(SynthLlama, has_no_holes_unless_sparse) {
       ASSERT_NE(load_le<std::uint64_t>(block), 0U) << entry.name << " at " << at;
     }
   }
-  // The ends of a sparse one are those of the dense one, and whole blocks.
+  // The ends of a sparse tensor equal those of the dense tensor, in whole blocks.
   const auto whole = dense.raw("token_embd.weight").value();
   const auto holed = sparse.raw("token_embd.weight").value();
   constexpr std::size_t four_blocks = 840;
@@ -229,7 +229,7 @@ TEST_F(SynthTiny, has_names_and_metadata_of_llama_cpp_in_gguf) {
   EXPECT_EQ(catalog.metadata().find("llama.attention.head_count")->natural(), 4U);
   EXPECT_EQ(catalog.metadata().find("llama.attention.head_count_kv")->natural(), 2U);
   EXPECT_EQ(catalog.metadata().find("llama.rope.dimension_count")->natural(), 64U);
-  // Rows of 256 elements with a deviation of about 1 / 16.
+  // Rows have 256 elements, so the deviation is near 1 / 16: 0.02 times a power of two.
   double squares = 0;
   const auto weights = model.flat<F32>("blk.0.attn_q.weight").value();
   for (const float value : weights) squares += static_cast<double>(value) * value;
@@ -295,7 +295,7 @@ TEST_F(SynthLlama, refuses_other_dtypes) {
 }
 
 TEST_F(SynthLlama, is_pinned) {
-  // The same on every machine and in every version: files are compared by those who made them elsewhere.
+  // The bytes are the same on every machine and in every version, so files made elsewhere can be compared.
   made("q.gguf", "--size 1M --seed 3");
   EXPECT_EQ(crc64nvme(testing::read_file(folder_ / "q.gguf")), 14518548184483946142U);
 }

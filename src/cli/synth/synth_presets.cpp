@@ -304,9 +304,9 @@ Transformer fitted(double bytes) {
     return about_bytes(tensors_of_gguf(model, q4_k_m())) <= bytes;
   };
   Transformer model = scaled_blocks(largest_scale([&](double scale) { return fits(scaled_blocks(scale)); }));
-  // A layer of whole blocks has at least 200 KB.
+  // A layer of whole blocks has at least 200 KB, so a small model has fewer layers.
   while (model.layers > 1 && !fits(model)) --model.layers;
-  // Rows grow by whole blocks, so much may be left; the other dimensions use it.
+  // Rows grow by whole blocks, so much of the size may be left; the other dimensions use it.
   const auto with_same_rows = [&](double scale) {
     Transformer other = scaled_blocks(scale);
     other.layers = model.layers;
@@ -371,7 +371,7 @@ Word word_of(std::uint64_t number) {
   return word;
 }
 
-// Every other token begins a word: this is the encoding of the space before it.
+// Every second token begins a word: this is the encoding of the space before it.
 constexpr std::string_view space = "\u0120";
 
 // Token types of GGUF.

@@ -24,7 +24,7 @@ TEST_F(Cli, synth_sparse_writes_any_size_in_constant_time) {
   struct stat disk{};
   ASSERT_EQ(stat((folder_ / "big.ht").c_str(), &disk), 0);
   EXPECT_LT(disk.st_blocks * 512, 1 << 20);
-  // Its ends are those of the dense file, which has them at the same places.
+  // The first elements equal those of a dense file, and the last element is not in the hole.
   EXPECT_EQ(run("show big.ht big --slice 0,:3 -q").out, [&] {
     EXPECT_EQ(run("synth dense.ht --preset matrix --size 1M").status, 0);
     return run("show dense.ht dense --slice 0,:3 -q").out;
@@ -33,7 +33,7 @@ TEST_F(Cli, synth_sparse_writes_any_size_in_constant_time) {
 }
 
 TEST_F(Cli, synth_beyond_the_file_system_is_refused) {
-  // A limit of the shell stands for that of a file system, which differ.
+  // A file size limit of the shell stands for the limit of a file system.
   const auto outcome = run("synth big.ht --preset matrix --size 1G --sparse", "ulimit -f 100;");
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.err, HasSubstr("hint:"));
@@ -147,7 +147,7 @@ TEST_F(Cli, synth_values_are_normally_distributed_and_pinned) {
   const auto count = static_cast<double>(values.elements());
   EXPECT_NEAR(sum / count, 0, 0.0005);
   EXPECT_NEAR(std::sqrt(squares / count), 0.02, 0.0005);
-  // The same on every machine and in every version: files are compared by those who made them elsewhere.
+  // The bytes are the same on every machine and in every version, so files made elsewhere can be compared.
   ASSERT_EQ(run("synth p.safetensors --preset matrix --size 64K --dtype BF16 --seed 3").status, 0);
   EXPECT_EQ(crc64nvme(testing::read_file(folder_ / "p.safetensors")), 8667992041954101086U);
 }

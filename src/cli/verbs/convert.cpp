@@ -46,7 +46,7 @@ Result<std::vector<ConvertOptions::Rename>> renames_of(const std::vector<std::st
   return renames;
 }
 
-// GLOB=TYPE of --cast and --quantize. The last = separates them.
+// Adds the GLOB=TYPE rules of --cast or --quantize. The last = separates GLOB and TYPE.
 Result<void> add_type_rules(std::vector<ConvertOptions::TypeRule>& rules,
                             const std::vector<std::string>& texts, std::string_view option) {
   for (const auto& text : texts) {

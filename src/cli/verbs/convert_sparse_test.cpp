@@ -1,4 +1,4 @@
-// Tensors larger than memory should be: what has holes keeps them, and the program stays small.
+// Converts huge sparse files: their holes are kept, and the program needs little memory.
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -20,7 +20,7 @@ constexpr bool sanitized = false;
 constexpr std::uint64_t mebibyte = std::uint64_t{1} << 20;
 constexpr std::size_t end_bytes = 70'001;
 
-// A tensor at an odd offset, with noise at its ends and nothing between them.
+// A tensor at an odd offset, with noise at its ends and a hole between them.
 class SparseConvert : public Cli {
  protected:
   void make(std::uint64_t tensor_bytes) {
@@ -63,7 +63,7 @@ class SparseConvert : public Cli {
     EXPECT_LT(static_cast<std::uint64_t>(made.st_blocks) * 512, mebibyte) << name;
   }
 
-  // Runs the program and adds what memory it has had to the most so far; its exit status.
+  // Runs the program and records its peak memory. Returns its exit status.
   int run_and_record_memory(std::vector<std::string> arguments) {
     const pid_t child = start(std::move(arguments), [] {});
     int status = 0;

@@ -109,7 +109,7 @@ TEST_F(CliConvert, lists_at_most_ten_losses) {
   EXPECT_THAT(done.err, Not(HasSubstr("'x10'")));
   const auto all = run("convert x.safetensors x.gguf --lossy --force --json").out;
   EXPECT_THAT(all, HasSubstr(R"({"name":"x24","kind":"raw_bytes")"));
-  // The plan is the result that was asked for.
+  // A dry run lists all losses, because the plan is its result.
   EXPECT_THAT(run("convert x.safetensors y.gguf --dry-run").out, HasSubstr("raw bytes: 'x24'"));
 }
 
@@ -234,7 +234,7 @@ TEST_F(CliConvert, module_does_not_exist) {
 }
 
 TEST_F(CliConvert, exits_with_130_and_changes_nothing_when_interrupted) {
-  // Made of nothing, and it takes seconds to write.
+  // A splat: a small file that takes seconds to write in full.
   testing::write_file(folder_ / "s.irpa",
                       testing::irpa_file({{.name = "s",
                                            .note = testing::tensor_note("uint8", "[1073741824]"),

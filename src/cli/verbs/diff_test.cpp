@@ -8,7 +8,7 @@ namespace {
 
 class CliDiff : public Cli {
  protected:
-  // A file of one tensor in a folder of its own, as the file's name is the tensor's.
+  // Writes a file of one tensor to a folder of its own. All files have the same name, which names the tensor.
   void write_tensor(const std::string& folder, std::initializer_list<float> values) {
     std::filesystem::create_directory(folder_ / folder);
     const auto tensor =
@@ -87,7 +87,7 @@ TEST_F(CliDiff, tensors_named_by_their_files_are_compared) {
   EXPECT_EQ(run("diff m.ht copy.ht").status, 0);
 }
 
-// "t" differs by its dtype, "u" and "w" are alone, and so is some metadata.
+// "t" differs in its dtype; "u", "w" and some metadata are in one of the models only.
 class CliDiffOfTwo : public CliDiff {
  protected:
   void SetUp() override {
@@ -177,7 +177,7 @@ TEST_F(CliDiff, exits_with_2_on_errors) {
   bytes[static_cast<std::size_t>(model.catalog()[0].offset)] ^= std::byte{1};
   testing::write_file(folder_ / "b.gguf", bytes);
   EXPECT_EQ(run("diff a.gguf b.gguf").status, 1);
-  // Another scale, which is tiny.
+  // The changed byte is in the scale, whose change is less than the tolerance.
   EXPECT_EQ(run("diff a.gguf b.gguf --tolerance 1").status, 0);
 }
 

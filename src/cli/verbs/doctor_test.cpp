@@ -128,7 +128,7 @@ TEST_F(Cli, doctor_names_ten_missing_files_and_counts_the_others) {
 }
 
 TEST_F(Cli, doctor_warns_of_misaligned_data) {
-  // One of them begins at an odd byte, however long the header is.
+  // One of the I16 tensors begins at an odd byte, whatever the length of the header.
   write_safetensors("s.safetensors",
                     R"({"h":{"dtype":"I16","shape":[1],"data_offsets":[0,2]},)"
                     R"("u":{"dtype":"U8","shape":[1],"data_offsets":[2,3]},)"

@@ -15,7 +15,7 @@ class CliFilter : public Cli {
                       8);
   }
 
-  // The names that `ls` lists, each behind a space.
+  // The names that `ls` lists, each after a space.
   std::string names(const std::string& options) {
     const auto outcome = run("ls s.safetensors --jsonl " + options);
     EXPECT_EQ(outcome.status, 0) << options << outcome.out;

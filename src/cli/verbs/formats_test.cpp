@@ -1,4 +1,4 @@
-// The verbs over files of the formats that hold more than safetensors can.
+// Verbs with files of formats that store more than safetensors.
 #include <array>
 
 #include "testing/program.hpp"
@@ -73,7 +73,7 @@ TEST_F(Cli, ls_show_and_doctor_accept_irpa) {
 
 TEST_F(Cli, ls_show_and_doctor_accept_npy) {
   CatalogBuilder builder("npy");
-  // In Fortran order, which is told by the values alone: they are shown row by row.
+  // The tensor is in Fortran order, but its values are shown in row-major order.
   constexpr std::array<std::int64_t, 2> wide{2, 3};
   ASSERT_TRUE(builder.add(
       {.name = "n", .dtype = I16::tag, .dims = wide, .order = ElementOrder::column_major, .bytes = 12}));

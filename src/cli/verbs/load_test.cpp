@@ -55,7 +55,7 @@ TEST_F(Cli, load_over_the_budget_loads_all_or_fails) {
     EXPECT_EQ(json.status, 1);
     EXPECT_THAT(json.out, StartsWith(R"({"error":{"code":"budget_too_small")"));
   }
-  // Others stream all of it through a ring that fits.
+  // The other strategies stream all bytes through a ring that fits into the budget.
   for (const std::string strategy : {"automatic", "staged"}) {
     const auto streamed = run("load m.safetensors --budget 1M --json --strategy " + strategy);
     EXPECT_EQ(streamed.status, 0) << streamed.err;
@@ -75,14 +75,14 @@ TEST_F(Cli, load_prints_no_rate_without_reads) {
   ASSERT_EQ(run("prefetch m.safetensors -q").status, 0);
   const auto cached = run("load m.safetensors --json");
   EXPECT_EQ(cached.status, 0) << cached.err;
-  // The latter on a file system in memory.
+  // A file system in memory gives `file_is_memory`.
   EXPECT_THAT(field(cached.out, "code"), ::testing::AnyOf("\"already_cached\"", "\"file_is_memory\""));
   EXPECT_EQ(field(cached.out, "gb_per_s"), "null");
   EXPECT_EQ(field(cached.out, "bytes"), field(cached.out, "cached_bytes"));
   const auto people = run("load m.safetensors --strategy mapped");
   EXPECT_THAT(people.out, HasSubstr(" s: already in the page cache\n"));
   EXPECT_THAT(people.out, Not(HasSubstr("GB/s")));
-  // `read` copies what is cached.
+  // `read` copies cached bytes, so it has a rate.
   EXPECT_NE(field(run("load m.safetensors --json --strategy read").out, "gb_per_s"), "null");
 }
 

@@ -206,7 +206,7 @@ Result<void> print_table(OutputBuffer& out, const Rows& rows, const Model& model
     columns.push_back({.title = "file", .shortens = true});
     for (const auto& file : model.files()) files.push_back(file.filename().string());
   }
-  // In the order of the rows, which are visited twice.
+  // In the order of the rows. The values are read once, although the rows are visited twice.
   std::vector<std::optional<Statistics>> facts;
   if (statistics.is_on()) {
     for (const std::string_view title : {"min", "max", "mean", "std", "zeros", "NaN", "Inf"})

@@ -233,7 +233,7 @@ TEST_F(Cli, ls_tree_has_tensors_with_children) {
 }
 
 TEST_F(Cli, ls_totals_do_not_overflow) {
-  // Three files of nearly 2^63 bytes each, none of which is there.
+  // Three files that declare nearly 2^63 bytes each, without the data.
   for (const std::string number : {"1", "2", "3"}) {
     write_safetensors(
         "x-0000" + number + "-of-00003.safetensors",
@@ -279,7 +279,7 @@ TEST_F(Cli, ls_of_a_folder_lists_every_model) {
   EXPECT_TRUE(is_json(listed.out));
   EXPECT_THAT(listed.out, StartsWith(R"({"results":[)"));
   for (const auto* name : {R"("name":"m")", R"("name":"n")"}) EXPECT_THAT(listed.out, HasSubstr(name));
-  // Other verbs are about one model.
+  // Other verbs need a folder with one model.
   const auto examined = run("doctor .");
   EXPECT_EQ(examined.status, 1);
   EXPECT_THAT(examined.out, HasSubstr("the folder holds 2 models: m.ht, n.ht"));

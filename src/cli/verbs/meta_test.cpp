@@ -75,7 +75,7 @@ constexpr std::string_view chat_template =
     "{% for m in messages %}\n\t{{ '<|' + m['role'] + \"|>\\n\" }}\r\n{% endfor %}\\\x1b "
     "\u4e2d\U0001F600\n\n";
 
-// All that was printed on the other end, which is closed by now.
+// Returns all output of a program that has already closed the terminal.
 std::string printed_on_a_terminal(int terminal) {
   std::string out;
   std::array<char, 4096> piece{};
@@ -92,7 +92,7 @@ TEST_F(CliMeta, value_round_trips_byte_for_byte) {
     const auto set = run("meta " + name + " set tokenizer.chat_template --from template");
     ASSERT_EQ(set.status, 0) << set.err;
     EXPECT_EQ(run("meta " + name + " get tokenizer.chat_template").out, chat_template);
-    // What `get` has printed into a file is the same value for another key.
+    // The output of `get` can be set as the value of another key.
     std::filesystem::copy_file(folder_ / ".out", folder_ / "again",
                                std::filesystem::copy_options::overwrite_existing);
     ASSERT_EQ(run("meta " + name + " set other --from again").status, 0);
@@ -159,7 +159,7 @@ TEST_F(CliMeta, several_edits_are_atomic) {
   EXPECT_EQ(run("meta m.safetensors rm k more").out, "m.safetensors: removed 'k', 'more'\n");
 }
 
-// Growth moves the data; converting leaves neither slack nor padding.
+// An edit that moves the data leaves padding; converting the file removes it.
 TEST_F(CliMeta, convert_removes_header_padding) {
   for (const std::string extension : {".safetensors", ".gguf"}) {
     const std::string file = "m" + extension;

@@ -25,7 +25,7 @@ TEST_F(Cli, residency_follows_prefetch_and_evict) {
 
   const auto dropped = run("evict m.safetensors --json");
   EXPECT_EQ(dropped.status, 0) << dropped.err;
-  // A file system that is memory itself keeps it.
+  // A file system in memory keeps all pages.
   const auto left = number_after(dropped.out, R"("cached_bytes":)");
   EXPECT_TRUE(left <= total / 10 || left == total) << left << " of " << total;
 }
@@ -58,7 +58,7 @@ TEST_F(Cli, residency_counts_the_bytes_of_a_splat_as_ls_does) {
               HasSubstr("1M of 1M in the page cache (100%); 1M in splats, which are not stored\n"));
 }
 
-// Root without its privileges is such a user of a file of somebody else.
+// Without its capabilities, root is an ordinary user of a file that it does not own.
 TEST_F(Cli, residency_of_a_file_of_another_owner_is_unknown) {
   ASSERT_EQ(run("synth m.safetensors --preset llama-1b --size 1M -q").status, 0);
   const auto path = folder_ / "m.safetensors";

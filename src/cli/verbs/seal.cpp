@@ -171,7 +171,7 @@ Result<Exit> verify(const std::string& path, bool quick, const Common& common) {
   return found->ok() ? Exit::good : Exit::negative;
 }
 
-// seal or hash, which differ in one flag.
+// Registers seal or hash, which differ in one flag.
 Action register_digests(CLI::App& verb, decltype(&seal) run, const std::string& flag,
                         bool SealArguments::* value, const std::string& description) {
   auto options = std::make_shared<SealArguments>();

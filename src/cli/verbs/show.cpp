@@ -56,7 +56,7 @@ tl::unexpected<Error> no_slice(std::string_view part) {
                   .with_hint("write begin:end:step or an index for each dimension, as in 0:4,:,-1"));
 }
 
-// A number; nullopt if the text is empty.
+// Parses a number; nullopt if the text is empty.
 Result<std::optional<std::int64_t>> number(std::string_view text, std::string_view part) {
   if (text.empty()) return std::nullopt;
   std::int64_t value = 0;
@@ -132,7 +132,7 @@ struct Part {
   std::int64_t elements;  // of the tensor
   std::vector<Axis> axes;
   std::vector<std::int64_t> strides{};  // of the axes, in elements in row-major order
-  std::vector<std::int64_t> shape{};    // without the dropped ones
+  std::vector<std::int64_t> shape{};    // without the dropped axes
 };
 
 Error without_type(const AnyTensor& tensor, const ShowArguments& options) {
@@ -356,7 +356,7 @@ Result<Exit> show(const ShowArguments& options, const Common& common) {
   } else if (!common.quiet) {
     append_text(out, "{}  {} {}\n", printable(tensor.name()), tensor.type().name, shape_text(tensor.dims()));
   }
-  // An empty part is not walked, however long its other axes are.
+  // There is no loop over an empty part: its other axes may be very long.
   const bool is_empty = std::ranges::any_of(part.axes, [](const Axis& axis) { return axis.count == 0; });
   if (!is_empty) {
     HT_TRY(Printer(out, part, append, json).print_axis(0, 0, 0));

@@ -69,7 +69,7 @@ TEST_F(Cli, show_decodes_block_encodings) {
   EXPECT_EQ(whole.status, 0) << whole.err;
   EXPECT_THAT(whole.out,
               StartsWith(R"({"name":"w","dtype":"Q8_0","shape":[2,32],"values_shape":[2,32],"values":[0,)"));
-  // 63 is the largest of its block, which the scale is made of.
+  // 63 is the largest value of its block. It defines the scale, so it is stored exactly.
   EXPECT_THAT(run("show q.gguf w --slice 1,-1 -q").out, StartsWith("63"));
 }
 
@@ -192,7 +192,7 @@ TEST_F(ShownElements, splats_of_any_size_cost_a_group) {
   const std::uint64_t large = std::uint64_t{1} << 50;
   EXPECT_EQ(splat("uint8", "[1125899906842624]", large, "\1\2", "0:3"), "[1, 2, 1]\n");
   EXPECT_EQ(splat("uint8", "[1125899906842624]", large, "\1\2", "-1"), "2\n");
-  // An element is made of two patterns.
+  // Two repetitions of the pattern are one element.
   EXPECT_EQ(splat("uint32", "[281474976710656]", large, "\1\2", "::281474976710655"),
             "[33620481, 33620481]\n");
 }

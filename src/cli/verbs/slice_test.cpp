@@ -22,7 +22,7 @@ class Slice : public Cli {
                       elements);
   }
 
-  // The values of a part of `t`, behind their shape: "[2]: [1,2]".
+  // The values of a part of `t`, after their shape: "[2]: [1,2]".
   std::string slice(const std::string& text) {
     const auto shown = run("show t.safetensors t --json" + (text.empty() ? "" : " '--slice=" + text + "'"));
     EXPECT_EQ(shown.status, 0) << text << shown.out;

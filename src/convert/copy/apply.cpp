@@ -34,7 +34,7 @@ std::string_view allowing_option(Loss::Kind kind) noexcept {
 
 }  // namespace
 
-// The hint names the options that allow every loss that is still refused, and no other.
+// The hint names the options that allow the losses that are still refused, and no other option.
 Result<void> check_losses(const ConversionPlan& plan, const ApplyOptions& options) {
   const Loss* first = nullptr;
   std::size_t count = 0;
@@ -223,8 +223,8 @@ class PlanExecution {
     if (is_set()) {
       converted_.removed.push_back(replaced->path);
     } else {
-      // The seal of the folder names this file alone. It keeps its name, so both the folder and the file stay
-      // verifiable.
+      // The seal of the folder covers this file alone. The new seal keeps the path of the old one, so both
+      // the folder and the file stay verifiable.
       kept_seal_ = replaced->path;
     }
     return {};
@@ -323,8 +323,8 @@ class PlanExecution {
     return std::move(*lock).replace(old, files);
   }
 
-  // Whether the seal uses checksums taken during the copy. Other algorithms, and files whose layout is not in
-  // the plan, are read again.
+  // Whether the seal uses checksums taken during the copy. With another algorithm, or if the data comes in
+  // pieces, the written files are read again.
   [[nodiscard]] bool sums_are_sealed() const noexcept {
     return algorithm_ == HashAlgorithm::crc64nvme && contents_.pieces == nullptr;
   }

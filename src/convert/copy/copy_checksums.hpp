@@ -20,7 +20,7 @@ class CopyChecksums {
   void add_bytes(std::uint64_t offset, Bytes bytes);
   /// Adds zeros of a hole, which are not written. The cost is logarithmic in their number.
   void add_zeros(std::uint64_t offset, std::uint64_t bytes);
-  /// Replaces the bytes added before at this range.
+  /// Replaces bytes that were added at this range before.
   void replace(std::uint64_t offset, Bytes bytes);
 
   /// The CRC-64/NVME of a part. `internal` unless all of its bytes were added.

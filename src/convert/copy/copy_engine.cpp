@@ -104,7 +104,7 @@ class PartReader {
     return done;
   }
 
-  // Reads the bytes from offset `before` on of a tensor whose layout is changed.
+  // Reads a tensor whose layout is changed, from the byte `before` of the new layout on.
   Result<void> read_relaid(std::uint32_t file, std::uint64_t offset, const Relayout& relayout,
                            std::uint64_t before, MutableBytes into) {
     const PartOrigin::Stored from{file, offset};
@@ -127,7 +127,7 @@ class PartReader {
         });
   }
 
-  // Converts the elements that the bytes belong to in steps. `room` holds the stored bytes of one step.
+  // Converts the elements that contain the bytes, in steps. `room` holds the stored bytes of one step.
   Result<void> read_converted(const PartOrigin::Retyped& from, MutableBytes into, MutableBytes room) {
     const PlannedFile::ValueChange& change = file_.changes[from.change];
     const auto bytes_of = [](const ElementType& type, std::uint64_t elements) {
@@ -496,7 +496,7 @@ class MemoryCopy : PartReader {
   MemoryCopy(const PlannedFile& file, const CopyOptions& options) : PartReader(file, options) {}
 
   Result<void> run(MutableBytes into) {
-    // Gaps between the parts are not covered.
+    // Gaps between the parts are zeros.
     std::uint64_t end = 0;
     for (const auto& part : parts_) {
       clear(into, end, part.offset);

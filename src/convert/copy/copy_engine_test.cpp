@@ -34,7 +34,7 @@ class CopyingFiles : public ::testing::Test {
  protected:
   CopyingFiles() { write_file(source_, contents_); }
 
-  // Of everything some: made up, in memory, over and over, from anywhere in the source, with gaps.
+  // Parts of every origin, with gaps: a header, memory, a repeated pattern, and the source at any offset.
   PlannedFile plan_with_every_origin() {
     PlannedFile file{.path = target_, .bytes = 11 * megabyte + 17, .header = noise(100, 2), .parts = {}};
     file.parts.push_back({.offset = 128, .bytes = 1000, .from = Bytes(memory_)});
@@ -47,7 +47,7 @@ class CopyingFiles : public ::testing::Test {
     return file;
   }
 
-  // Room for all of it is taken beforehand.
+  // The file has no holes, so it is allocated before the copy.
   PlannedFile plan_without_large_gaps() {
     auto file = plan_with_every_origin();
     file.parts[1].bytes = 6 * megabyte - file.parts[1].offset - 100;
@@ -92,7 +92,7 @@ class CopyingFiles : public ::testing::Test {
     std::filesystem::remove(target_);
   }
 
-  static constexpr std::uint64_t stored_bytes = 8 * megabyte + 3;  // of all kinds
+  static constexpr std::uint64_t stored_bytes = 8 * megabyte + 3;  // of the parts from the source
   PartOrigin::Repeated pattern_{.pattern = {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}},
                                 .pattern_bytes = 4};
   TemporaryFolder folder_;
@@ -151,7 +151,7 @@ TEST_F(CopyingFiles, retries_short_and_interrupted_calls) {
 
 TEST_F(CopyingFiles, falls_back_to_buffered_writes) {
   port_.fail_from(Call::clone_range, 0, std::errc::operation_not_supported);
-  // Aligned from end to end, so that the only write is a direct one.
+  // All of the file is aligned, so the only write is a direct one.
   const PlannedFile file{.path = target_,
                          .bytes = megabyte,
                          .header = {},
@@ -195,7 +195,7 @@ TEST_F(CopyingFiles, passes_every_byte_to_the_observer) {
   CopyChecksums sums({});
   const auto copied = copy(file, &sums).value();
   EXPECT_EQ(copied.reflink + copied.copy_file_range, 0U);
-  // Each byte once: else the pieces would not follow each other.
+  // Each byte is passed once: otherwise the checksum of the whole file is unknown.
   EXPECT_EQ(sums.sum_of(0, file.bytes), crc64nvme(wanted(file)));
   expect_planned_bytes(file);
 }
@@ -332,7 +332,7 @@ TEST_F(CopyingFiles, can_be_cancelled_within_a_column_major_piece) {
   EXPECT_EQ(port_.count(Call::write_at), before) << "the piece was finished";
 }
 
-// As alignment makes them.
+// Alignment of tensors causes such gaps.
 TEST_F(CopyingFiles, writes_large_gaps_as_holes) {
   PlannedFile file{
       .path = target_, .bytes = 65 * megabyte, .header = noise(100, 2), .parts = {}, .relayouts = {}};

@@ -73,7 +73,7 @@ TEST(CopyParts, of_a_splat_continue_within_its_pattern) {
   EXPECT_EQ(rest.bytes, 6U);
 }
 
-// Every byte that a part has is in one piece, and pieces have no others.
+// Every byte of a part is in exactly one piece, and pieces have no other bytes.
 RC_GTEST_PROP(CopyParts, pieces_have_every_byte_once, ()) {
   const auto sizes = *rc::gen::container<std::vector<std::uint8_t>>(rc::gen::arbitrary<std::uint8_t>());
   const auto piece_bytes = *rc::gen::inRange<std::uint64_t>(1, 100);

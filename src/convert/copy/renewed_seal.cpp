@@ -25,7 +25,7 @@ Error not_edited(const Error& found, const std::filesystem::path& seal) {
           "--force` accepts the bytes as they are");
 }
 
-// nullopt if the file does not exist. It may be damaged.
+// Returns the bytes of a seal, which may be damaged; nullopt if the file does not exist.
 Result<std::optional<std::vector<std::byte>>> bytes_of_seal(const std::filesystem::path& path,
                                                             io::Port& port) {
   if (const auto seal_stat = port.stat(path);
@@ -58,7 +58,7 @@ Result<std::optional<RenewedSeal>> RenewedSeal::prepare(const Edit& edit) {
   auto found = find_seal(edit.path, edit.formats, edit.port);
   if (!found) {
     const auto code = found.error().code();
-    // A damaged seal cannot hide anything, and verify reports it before and after.
+    // A damaged seal is left alone: verify reports it before and after the edit.
     if (code == ErrorCode::not_sealed || code == ErrorCode::bad_seal) return std::nullopt;
     return fail(std::move(found).error());
   }
@@ -90,7 +90,7 @@ Result<std::optional<RenewedSeal>> RenewedSeal::prepare(const Edit& edit) {
 Result<RenewedSeal> RenewedSeal::of_new_files(NewFiles files, const SealOptions& how,
                                               const KnownDigest& seen) {
   io::PendingPort pending(files.files, files.removed, files.port);
-  // The header limit protects against files of others; these files were just written.
+  // The header limit is for untrusted files; these files were just written.
   constexpr auto any_header = std::uint64_t{1} << 40;
   const auto model = HT_TRY(Model::open(files.opened, {.dtypes = std::move(files.dtypes),
                                                        .formats = std::move(files.formats),

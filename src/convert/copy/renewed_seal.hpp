@@ -35,7 +35,7 @@ class RenewedSeal {
     io::Port& port;
   };
   /// Writes and syncs the new seal without its name; nullopt if no seal names the file. The old header is
-  /// compared with the old seal first, and all of the file where the seal's algorithm has to read it anyway:
+  /// compared with the old seal first, and the whole file if the seal's algorithm has to read it anyway:
   /// `checksum_mismatch` if they differ.
   [[nodiscard]] static Result<std::optional<RenewedSeal>> prepare(const Edit& edit);
 
@@ -84,8 +84,8 @@ struct ReplacedSeal {
   std::filesystem::path path;
   /// The algorithm to renew it with; nullopt if it cannot be renewed, because other files share the seal.
   std::optional<HashAlgorithm> algorithm;
-  /// Whether the usual path of the new seal is another one: a seal of a split model has the number of parts
-  /// in its name, and a folder may have been sealed that contains only one file.
+  /// Whether the new seal has another path by default: the seal of a split model has the number of parts in
+  /// its name, and a folder that contains only one file may have been sealed.
   bool is_obsolete = false;
 
   /// nullopt if no seal names one of the files, which need not exist. `opened` is the path that the new files

@@ -1,4 +1,4 @@
-// Files that replace sealed ones get their seal in the same commit, whatever call fails or is the last one.
+// Replaces sealed files together with their seal, with a failure of each call and a kill at each call.
 #include "convert/copy/renewed_seal.hpp"
 
 #include <gtest/gtest.h>
@@ -28,12 +28,12 @@ using testing::write_file;
 
 struct Verb {
   std::string name;
-  /// What a user opens.
+  /// The file that a user opens.
   std::string model;
   HashAlgorithm algorithm = HashAlgorithm::crc64nvme;
   std::function<Result<void>(const TemporaryFolder& folder, int version, io::Port& port)> run;
 
-  /// A set is replaced by way of a journal.
+  /// Whether a set is written, which is replaced through a journal.
   [[nodiscard]] bool is_set() const { return model.ends_with(".index.json"); }
 };
 
@@ -89,7 +89,7 @@ class RenewingSeal : public ::testing::Test {
  protected:
   using Contents = std::map<std::string, std::vector<std::byte>>;
 
-  // The old version with its seal.
+  // Writes the old version and its seal.
   static void prepare(const Verb& verb, const TemporaryFolder& folder) {
     ASSERT_TRUE(verb.run(folder, 1, io::system_port()));
     ASSERT_TRUE(ht::seal(Model::open(folder / verb.model).value(), {.algorithm = verb.algorithm}));
@@ -131,7 +131,7 @@ class RenewingSeal : public ::testing::Test {
     return {};
   }
 
-  // Whether all files of a state are there but its seal; others are removed later.
+  // Whether all files of a state exist, except its seal. Other files may still exist.
   static bool has_files(const Contents& now, const Contents& state) {
     return std::ranges::all_of(state, [&](const auto& file) {
       const auto found = now.find(file.first);
@@ -164,7 +164,7 @@ TEST_F(RenewingSeal, leaves_both_old_or_both_new_after_any_failure) {
         ASSERT_NE(seal, now.end()) << "the seal is gone";
         const bool is_new = seal->second == states.renewed.at(seal->first);
         EXPECT_TRUE(is_new || seal->second == states.old.at(seal->first));
-        // A set whose replacement has begun has no index until all of it is there.
+        // A set that is being replaced has no index until all new files are in place.
         if (!now.contains(verb.model)) continue;
         EXPECT_TRUE(has_files(now, is_new ? states.renewed : states.old));
         const auto verified = compare_with_seal(folder / verb.model);
@@ -176,7 +176,7 @@ TEST_F(RenewingSeal, leaves_both_old_or_both_new_after_any_failure) {
   }
 }
 
-// A kill before any other call leaves the same as one before the next of these.
+// A kill before any other call leaves the same files as a kill before the next call of this list.
 bool changes_the_disk(Call call) {
   constexpr std::array calls{Call::create_nameless, Call::create, Call::name, Call::write_at,
                              Call::allocate,        Call::resize, Call::sync, Call::rename,
@@ -237,13 +237,13 @@ TEST_F(RenewingSeal, killed_at_any_call_leaves_a_pair_or_an_old_file_with_the_ne
   }
 }
 
-// Without a seal before, a file that cannot get its name leaves none.
+// If there was no seal before, a failure to rename the file removes the new seal.
 TEST_F(RenewingSeal, is_removed_if_the_rename_of_a_new_file_fails) {
   const TemporaryFolder folder;
   write_source(folder, 1);
   FaultyPort port;
   const auto source = Model::open(folder / "source.safetensors", {.port = &port}).value();
-  // The first name is that of the seal's temporary file.
+  // The first call of `name` is for the temporary file of the seal, the second one for the file.
   port.fail_at(Call::name, 1, std::errc::io_error);
   EXPECT_FALSE(convert(source, folder / "t.irpa", {}, {.seal = true}));
   EXPECT_EQ(folder.names(), std::vector<std::string>{"source.safetensors"});
@@ -264,7 +264,7 @@ TEST_F(RenewingSeal, leaves_the_old_set_if_the_rename_fails) {
   }
 }
 
-// The name of such a seal has the number of parts.
+// The name of the seal of a split model contains the number of parts.
 TEST_F(RenewingSeal, replaces_the_seal_of_other_parts_of_a_split_model) {
   const TemporaryFolder folder;
   write_file(folder / "source.safetensors",

@@ -1,4 +1,4 @@
-// A set that is replaced is the old one or the new one, each whole, whatever call a kill comes after.
+// A kill after any call leaves the complete old set or the complete new set.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,7 +30,8 @@ using testing::write_file;
 constexpr int tensors = 15;
 constexpr std::uint64_t tensor_bytes = 64;
 
-// The version is in every tensor's bytes. Five tensors are a shard of three, three are one of five.
+// The version is in the bytes of every tensor. A shard has five tensors if the set has three shards, and
+// three tensors if it has five.
 std::vector<std::byte> source_of(int version) {
   std::string json = "{";
   for (int i = 0; i < tensors; ++i) {
@@ -51,7 +52,7 @@ struct Replacing {
   /// Whether the set that is replaced is also the source.
   bool onto_itself = false;
   bool sealed = false;
-  /// Without nameless files, temporary names exist from the beginning.
+  /// Whether files without a name are supported. Otherwise temporary names exist from the beginning.
   bool nameless = true;
   IfExists if_exists = IfExists::replace;
 };
@@ -94,7 +95,7 @@ class ReplacingSets : public ::testing::Test {
       files[file.path()] = read_file(file.path());
   }
 
-  // 1 or 2 where all tensors are of one version, in as many shards as that version has; else a failure.
+  // Returns 1 or 2, the version of all tensors. Fails if versions are mixed or the number of shards is wrong.
   static int version_of(const Result<Model>& model, const Replacing& how) {
     if (!model) {
       ADD_FAILURE() << to_string(model.error());
@@ -108,14 +109,14 @@ class ReplacingSets : public ::testing::Test {
       for (const auto byte : bytes) versions.insert(static_cast<int>(byte));
     }
     EXPECT_EQ(versions.size(), 1U) << "a mixture";
-    // A set onto itself keeps its bytes: the number of shards is the version.
+    // A set that replaces itself keeps its bytes: the number of shards shows the version.
     const int version = how.onto_itself ? (model->files().size() == 3 ? 1 : 2) : *versions.begin();
     EXPECT_EQ(model->files().size(), static_cast<std::size_t>(version == 1 ? 3 : how.shards));
     return version;
   }
 
-  // Which version another program finds that knows no journals: it takes the index, or the first part, and
-  // the files beside it. 0 where it finds none.
+  // Returns the version that a program finds if it does not know journals: it opens the index, or the first
+  // part, and the files that belong to it. 0 if it finds no set.
   int other_files_version(const Replacing& how) {
     int found = 0;
     for (const int shards : {3, how.shards}) {
@@ -146,19 +147,19 @@ class ReplacingSets : public ::testing::Test {
 
   [[nodiscard]] Result<Model> open_by_name(const Replacing& how) const {
     if (how.extension == ".safetensors") return Model::open(set_ / "m.safetensors.index.json");
-    // The old and the new set may have parts of other names; any part opens all.
+    // The parts of the old and of the new set may have different names. Any part opens the whole set.
     auto model = Model::open(set_ / ("m-00002-of-00003" + how.extension));
     if (model) return model;
     return Model::open(set_ / ("m-00001-of-0000" + std::to_string(how.shards) + how.extension));
   }
 
-  // Runs the replacement in a child that kills itself after so many calls; whether the child finished.
+  // Runs the replacement in a child that kills itself after `calls` calls. Returns whether it finished.
   bool replace_and_kill(const Replacing& how, int calls) {
     const pid_t child = fork();
     if (child == 0) {
       FaultyPort port;
       if (!how.nameless) port.fail_from(Call::create_nameless, 0, std::errc::operation_not_supported);
-      // The hook runs before a call, so that the one counted last is done when the next of any kind begins.
+      // The hook runs before each call, so the last counted call is complete when the next call begins.
       port.before_each([left = calls, kill = false](Call now, int) mutable {
         if (kill) raise(SIGKILL);
         if (changes_the_disk(now) && left-- == 0) kill = true;
@@ -208,7 +209,7 @@ class ReplacingSets : public ::testing::Test {
       unfinished += static_cast<int>(
           !is_finished && std::filesystem::exists(set_ / (".htensor-m" + how.extension + ".journal")));
       if (HasFailure()) return;
-      // The next writing verb is a seal, or the same again.
+      // The next writer is a seal or the same conversion.
       if (call % 3 == 0) {
         ASSERT_TRUE(ht::seal(*open_by_name(how), {.force = true}));
         EXPECT_EQ(version_of(open_by_name(how), how), version) << "a seal changes no set";
@@ -260,7 +261,7 @@ TEST_F(ReplacingSets, killed_after_any_call_onto_itself_is_old_or_new) {
   check_all_kills({.name = "3 by 5", .extension = ".gguf", .shards = 5, .onto_itself = true});
 }
 
-// A second writer at every call of the first: it is refused, or runs before or after the first one.
+// Starts a second writer at each call of the first one. It is refused, or runs before or after the first one.
 TEST_F(ReplacingSets, two_writers_leave_the_set_of_one) {
   const auto target = set_ / "m.safetensors";
   const Replacing how{.name = "two writers", .extension = ".safetensors", .shards = 5};
@@ -291,7 +292,7 @@ TEST_F(ReplacingSets, two_writers_leave_the_set_of_one) {
   EXPECT_GT(refused, 10);
 }
 
-// Both are killed: the first after some call, the second while it finishes the work of the first.
+// Kills two writers: the first after some call, the second while it completes the work of the first.
 TEST_F(ReplacingSets, killed_while_finishing_is_old_or_new) {
   const Replacing how{.name = "3 by 3", .extension = ".safetensors", .sealed = true};
   for (int first = 20; first < 80; first += 6) {
@@ -325,7 +326,7 @@ TEST_F(ReplacingSets, unfinished_set_survives_writers_of_other_files) {
   EXPECT_EQ(version_of(open_by_name(how), how), 2);
 }
 
-// A set of which another program finds the first part, or the index, is whole.
+// If another program finds the first part or the index of a set, the set is complete.
 TEST_F(ReplacingSets, fresh_set_killed_after_any_call_is_whole_or_absent) {
   for (const std::string extension : {".gguf", ".safetensors"}) {
     const Replacing how{.name = "fresh", .extension = extension, .sealed = true, .if_exists = IfExists::fail};

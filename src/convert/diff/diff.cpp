@@ -137,7 +137,7 @@ std::optional<std::size_t> first_difference(Bytes a, Bytes b, unsigned last_bits
   return std::nullopt;
 }
 
-// After every byte.
+// The offset of a difference that does not exist: after every byte.
 constexpr std::uint64_t nowhere = UINT64_MAX;
 
 // A run of a pair's elements, and the differences found in it.

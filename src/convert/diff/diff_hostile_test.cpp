@@ -1,4 +1,4 @@
-// What is empty, odd, huge, cut, stopped or somebody's own.
+// Empty, packed, huge and truncated tensors, dtypes of users, and comparisons that are stopped.
 #include <algorithm>
 #include <atomic>
 #include <htensor/load/load.hpp>
@@ -17,7 +17,7 @@ using testing::irpa_file;
 using testing::stored;
 using testing::tensor_note;
 
-// Of several runs.
+// Elements of a tensor that is compared in several runs.
 constexpr std::int64_t large = 2'500'000;
 
 std::string counted(std::int64_t elements) {
@@ -56,7 +56,7 @@ TEST_F(Diff, ignores_padding_bits_of_the_last_byte) {
   EXPECT_EQ(brief(difference(a, d)), (Differences::Tensor{"a", Differences::Kind::contents, 1, 1.0}));
   EXPECT_EQ(brief(difference(a, d, 0.5)), (Differences::Tensor{"a", Differences::Kind::contents, 1, 1.0}));
   expect_same(a, d, 1.0);
-  // Three of 6 bits: the last one ends after two bits of the third byte.
+  // Three elements of 6 bits: the last one ends after two bits of the third byte.
   const auto e = odd("e.ht", F6_E3M2::tag, 3, std::string("\x00\x00\x01", 3));
   expect_same(e, odd("f.ht", F6_E3M2::tag, 3, std::string("\x00\x00\xFD", 3)));
   EXPECT_EQ(difference(e, odd("g.ht", F6_E3M2::tag, 3, std::string("\x00\x00\x03", 3))).first_byte, 2U);
@@ -67,7 +67,7 @@ TEST_F(Diff, large_tensors_are_compared_in_runs) {
   auto data = counted(large);
   const auto a = one("a", F32::tag, {large}, data);
   expect_same(a, one("b", F32::tag, {large}, data));
-  // In several runs, the last byte among them.
+  // Changes bytes in several runs, including the last byte.
   for (const std::size_t at : {std::size_t{9'000'001}, std::size_t{5'000'002}, data.size() - 1})
     data[at] ^= 1;
   const auto b = one("b", F32::tag, {large}, data);
@@ -117,13 +117,13 @@ TEST_F(Diff, custom_dtypes_are_compared_by_bytes) {
   const auto with = [&](std::string_view name, std::string data, const OpenOptions& how) {
     return made(name, "ht", {{.name = "t", .dtype = own.tag, .dims = {2}, .data = std::move(data)}}, {}, how);
   };
-  // The format's encoder knows bytes alone, so the width is that of the data.
+  // The encoder does not know the width of the dtype and stores any number of bytes.
   const auto a = with("a.ht", "abcdef", options);
   expect_same(a, with("b.ht", "abcdef", options));
   EXPECT_EQ(brief(difference(a, with("c.ht", "abcdeX", options))),
             (Differences::Tensor{"a", Differences::Kind::contents, 5, {}}));
   EXPECT_EQ(difference(a, with("c.ht", "abcdeX", options), 1000.0).why, Differences::Kind::contents);
-  // To another, the tag means something else.
+  // The other model has another dtype for the same tag.
   const OpenOptions others{.dtypes = {DTypeInfo{own.tag, "OTHER", 24}}};
   EXPECT_EQ(difference(a, with("d.ht", "abcdef", others)).why, Differences::Kind::dtype);
 }

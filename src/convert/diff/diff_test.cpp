@@ -68,7 +68,7 @@ TEST_F(Diff, tensors_named_by_their_files_are_compared) {
   expect_same(a, b);
   const auto c = opened("third.npy", npy_file("<f4", false, "(2,)", stored<float>({1, 4})));
   EXPECT_EQ(difference(a, c).name, "first");
-  // A file that has names means them.
+  // Names that are stored in a file have to match.
   EXPECT_EQ(compared(a, one("named", F32::tag, {2}, data)).only_b, (Names{"t"}));
 }
 
@@ -100,7 +100,7 @@ TEST_F(Diff, different_dtypes_report_the_gap_of_their_values) {
             (Differences::Tensor{"t", Differences::Kind::dtype, {}, 0.0009765625}));
   const auto whole = one("c", I32::tag, {2}, stored<std::int32_t>({1, 4}));
   EXPECT_EQ(brief(difference(whole, narrow)), (Differences::Tensor{"t", Differences::Kind::dtype, {}, 3.0}));
-  // No double holds all of these, there is no line that has both of those, and no element for an element.
+  // No gap is reported if F64 does not hold all values, for a complex and a real number, or if shapes differ.
   const auto large = one("d", I64::tag, {2}, stored<std::int64_t>({1, 4}));
   EXPECT_EQ(brief(difference(large, narrow)), (Differences::Tensor{"t", Differences::Kind::dtype, {}, {}}));
   const auto complex = one("e", C64::tag, {2}, stored<float>({1, 0, 1, 0}));
@@ -129,7 +129,7 @@ TEST_F(Diff, a_nan_against_a_number_is_infinitely_far) {
   const auto infinity = std::numeric_limits<double>::infinity();
   EXPECT_EQ(difference(a, b).max_abs, infinity);
   EXPECT_EQ(difference(b, a, 1e30).max_abs, infinity);
-  // One NaN is as good as another, but its bytes are not.
+  // NaNs with different bits have distance 0, but their bytes differ.
   const auto c = one("c", F32::tag, {2}, stored<std::uint32_t>({0x7FC00001, 0x3F800000}));
   EXPECT_EQ(difference(a, c).max_abs, 0.0);
   expect_same(a, c, 0.0);
@@ -209,7 +209,7 @@ TEST_F(Diff, untyped_entries_are_compared_by_bytes) {
   const auto typed = one("g", U8::tag, {4}, "abcd");
   EXPECT_EQ(brief(difference(a, typed)), (Differences::Tensor{"t", Differences::Kind::dtype, {}, {}}));
   EXPECT_EQ(brief(difference(typed, a)), (Differences::Tensor{"t", Differences::Kind::dtype, {}, {}}));
-  // A tolerance is for numbers.
+  // A tolerance does not apply to untyped bytes.
   EXPECT_EQ(difference(a, untyped("h", "abce"), 100.0).why, Differences::Kind::contents);
 }
 

@@ -1,4 +1,4 @@
-// Models of any format with given tensors, for tests of what differs between two.
+// Creates models of any format with given tensors, for tests of `diff`.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ class Diff : public ::testing::Test {
  protected:
   using SetMetadata = std::function<Result<void>(Metadata&)>;
 
-  /// A file of the folder. A format of a single tensor names it by the file.
+  /// Writes a model to a file of the folder and opens it. A format of a single tensor names it by the file.
   Model made(std::string_view name, std::string_view format, const std::vector<TestTensor>& tensors,
              const SetMetadata& set = {}, const OpenOptions& options = {}) {
     CatalogBuilder builder(format);
@@ -82,7 +82,7 @@ class Diff : public ::testing::Test {
   }
 
   Model opened(std::string_view name, const std::vector<std::byte>& file, const OpenOptions& options = {}) {
-    // Whoever has one of this name open keeps it.
+    // Models that have opened an old file of this name keep it.
     std::filesystem::remove(folder_ / name);
     write_file(folder_ / name, file);
     auto model = Model::open(folder_ / name, options);

@@ -48,7 +48,7 @@ TEST_F(Diff, floating_dtypes_may_differ_within_a_tolerance) {
     EXPECT_NEAR(far.max_abs.value(), 0.001, 1e-9);
   }
   expect_same(half, brain, 0.0);
-  // Of integers and floats, one is not a rounding of the other.
+  // A tolerance does not allow an integer dtype and a floating-point dtype.
   const auto whole = one("e", I32::tag, {2}, stored<std::int32_t>({1, 2}));
   EXPECT_EQ(brief(difference(whole, half, 1.0)),
             (Differences::Tensor{"t", Differences::Kind::dtype, {}, 0.0}));
@@ -61,14 +61,14 @@ TEST_F(Diff, integers_and_booleans_are_numbers) {
   expect_same(one("a", U8::tag, {2}, std::string("\xFF\x00", 2)), one("b", U8::tag, {2}, "\xFE\x01"), 1.0);
   const auto yes = one("c", Bool::tag, {1}, "\x01");
   EXPECT_EQ(difference(yes, one("d", Bool::tag, {1}, std::string(1, '\0'))).max_abs, 1.0);
-  // Another byte for the same truth.
+  // Another byte that also means true.
   EXPECT_EQ(difference(yes, one("e", Bool::tag, {1}, "\x02")).max_abs, 0.0);
 }
 
 // Blocks of Q4_0: a scale and 16 bytes, whose low halves are the first 16 elements.
 TEST_F(Diff, blocks_are_compared_by_their_values) {
   const auto blocks = [&](std::string_view name, char last) {
-    // The scale 0x3C00 is 1; 0x88 are two zeros.
+    // The scale 0x3C00 is 1. The byte 0x88 has two zeros, 0x89 a one and a zero.
     return made(name, "gguf",
                 {{.name = "t",
                   .dims = {1, 32},
@@ -123,7 +123,7 @@ TEST_F(Diff, blocks_of_the_other_byte_order_are_byte_swapped) {
   expect_same(big, blocks("b", "Q4_0", ByteOrder::big, "xy"));
   expect_same(big, blocks("c", "Q4_0", ByteOrder::little, "yx"));
   EXPECT_EQ(difference(big, blocks("d", "Q4_0", ByteOrder::little, "xy")).first_byte, 0U);
-  // The word behind the scale of Q5_0 is swapped, too.
+  // The 32-bit word after the scale of Q5_0 is byte-swapped, too.
   expect_same(blocks("e", "Q5_0", ByteOrder::big, "xyabcd"),
               blocks("f", "Q5_0", ByteOrder::little, "yxdcba"));
 }

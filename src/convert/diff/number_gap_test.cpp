@@ -59,7 +59,7 @@ TEST(NumberGap, exists_for_equal_dtypes_and_dtypes_that_fit_a_double) {
   }
 }
 
-// Each code of the narrow dtypes against itself and against zeros.
+// Compares each code of the narrow dtypes with itself and with zero.
 TEST(NumberGap, equals_the_difference_of_values_for_every_dtype) {
   std::vector<std::byte> codes(4096);
   for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::byte>(i * 37 + i / 256);

@@ -48,7 +48,7 @@ TEST_F(MlirElementsTest, booleans_are_nested_lists) {
 TEST_F(MlirElementsTest, splats_are_inlined_as_one_element) {
   EXPECT_EQ(inlined_splat("float32", "[2, 3]", 24, std::string("\0\0\x80\x3F", 4)),
             "dense<\"0x0000803F\"> : tensor<2x3xf32>");
-  // However long, and whichever part of an element or several of them the pattern is.
+  // For any length, and for a pattern that is a part of an element or several elements.
   EXPECT_EQ(inlined_splat("float32", "[1073741824]", std::uint64_t{1} << 32U, std::string(1, '\0')),
             "dense<\"0x00000000\"> : tensor<1073741824xf32>");
   EXPECT_EQ(inlined_splat("int16", "[6]", 12, "\1\2\1\2"), "dense<\"0x0102\"> : tensor<6xi16>");
@@ -96,11 +96,11 @@ TEST_F(MlirElementsTest, inlined_bytes_are_row_major_and_little_endian) {
                              "inlined_bytes_are_row_major_and_little_endian");
   EXPECT_EQ(error.tensor(), "q");
   EXPECT_EQ(error.path(), path_.string());
-  // An archive that has them has them in its own order.
+  // A tensor that is not inlined keeps its byte order in the archive.
   EXPECT_TRUE(mlir_text(model, {.inline_below = 34}));
 }
 
-// More than fits into one part, in both orders.
+// Data that exceeds one part, in both element orders.
 TEST_F(MlirElementsTest, long_data_is_written_in_parts) {
   constexpr int side = 300;
   std::string rows;
@@ -152,7 +152,7 @@ TEST_F(MlirElementsTest, unreadable_pages_are_errors) {
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code(), ErrorCode::changed_underfoot) << to_string(done.error());
   EXPECT_EQ(done.error().tensor(), "t");
-  // Zeros that were not in the file are not handed out.
+  // Zeros of pages that cannot be read are not written.
   EXPECT_EQ(text.find("00"), std::string::npos);
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""What MLIR's own mlir-opt makes of the modules: it reads them, and finds the names and values that were meant.
+"""MLIR's own mlir-opt reads the modules with the expected names and values.
 
-Usage: mlir_opt_test.py MLIR_WRITER. Ends with 77, and says why, where it is skipped. A newer mlir-opt supports more
-types; those that it does not know are left out, with a line.
+Usage: mlir_opt_test.py MLIR_WRITER. Exits with 77 and prints the reason if it is skipped.
+Older versions of mlir-opt lack some types; the test leaves these out and prints a line for each.
 """
 
 import json
@@ -18,7 +18,7 @@ import unittest
 WRITER, MLIR_OPT = "", ""
 ALL = str(2**64 - 1)
 
-# dtype as IREE's notes call it, its type in MLIR, the bytes of a tensor, its shape, and the values that are in them.
+# dtype in IREE's notes, its type in MLIR, the bytes of a tensor, its shape, and its values.
 DTYPES = [
     ("bool", "i1", b"\0\1\1\0\0\0", [2, 3], "[[false, true, true], [false, false, false]]"),
     ("int4", "i4", b"\x21\xf7\x08", [5], "[1, 2, 7, -1, -8]"),
@@ -51,7 +51,7 @@ NAMES = ["plain", "a.b$_9", "9a", "a b", '"', "\\", "a\nb\t\x7f", "a\0b", "é", 
 
 
 def find_mlir_opt():
-    """The newest that Debian has, or what is called by that name."""
+    """Returns the newest mlir-opt of Debian's packages, or else the one on PATH."""
     found = [(int(match[1]), match[0]) for path in pathlib.Path("/usr/lib").glob("llvm-*/bin/mlir-opt")
              if (match := re.fullmatch(r"/usr/lib/llvm-(\d+)/bin/mlir-opt", str(path)))]
     return max(found)[1] if found else shutil.which("mlir-opt")
@@ -167,7 +167,7 @@ class MlirOpt(unittest.TestCase):
         text = self.emitted("iree", [(name, "", b"x") for name in NAMES], "0")
         symbols = re.findall(r'(?m)^  util\.global private (@.*) = #stream\.parameter\.named<".*"> : tensor<1xi8>$', text)
         self.assertEqual(len(symbols), len(NAMES))
-        # IREE's operation is not known here, but another one that has a symbol.
+        # mlir-opt does not know IREE's operation, so the symbol is put into another operation.
         read = run(MLIR_OPT, text="".join(f'memref.global "private" {symbol} : memref<4xf32>\n' for symbol in symbols))
         self.assertEqual(read.returncode, 0, read.stderr)
         self.assertEqual(re.findall(r'"private" (@.*) : memref', read.stdout), symbols)

@@ -20,7 +20,7 @@ using Form = MlirOptions::Form;
 
 class Mlir : public testing::MlirTest {};
 
-// All dtypes that have a name in IREE's notes: all of them.
+// IREE's notes have a name for every dtype.
 struct Sample {
   std::string_view dtype;
   std::uint64_t bytes;  // of four elements
@@ -64,7 +64,7 @@ TEST_F(Mlir, every_dtype_has_an_mlir_type_of_the_same_storage) {
   }
   const auto file = irpa_file(entries, std::string(32, '\1'));
   EXPECT_EQ(globals(file, {.scope = "model"}), expected);
-  // Data that moves into the module changes no type.
+  // Inlining the data does not change the types.
   const auto inside = globals(file, {.inline_below = inline_all});
   for (const auto& sample : samples) {
     EXPECT_THAT(inside, ::testing::ContainsRegex("@" + std::string(sample.dtype) + " = dense<.*> : tensor<" +

@@ -1,4 +1,4 @@
-// What tests of modules for MLIR share: files opened and their globals looked at.
+// A fixture for tests of MLIR modules: opens files and returns the globals of their modules.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ class MlirTest : public ::testing::Test {
     EXPECT_THAT(*text, ::testing::EndsWith(end));
     return text->substr(begin.size(), text->size() - begin.size() - end.size());
   }
-  // The value that one tensor, named "t", is inlined as, with its type.
+  // The inlined value of the only tensor, "t", with its type.
   std::string inlined(const std::vector<std::byte>& file) {
     const std::string line = globals(file, {.inline_below = inline_all});
     const std::string begin = "  util.global private @t = ";
@@ -53,7 +53,7 @@ class MlirTest : public ::testing::Test {
     return inlined(irpa_file(
         {{.name = "t", .note = tensor_note(dtype, shape), .length = length, .pattern = std::move(pattern)}}));
   }
-  // The line of a tensor of one byte by that name.
+  // The global of a tensor with this name and one byte.
   std::string named(std::string_view name, const MlirOptions& options = {}) {
     return globals(irpa_file({{.name = std::string(name), .length = 1}}, "x"), options);
   }

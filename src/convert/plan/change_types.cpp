@@ -95,7 +95,7 @@ Result<void> change_splat(TargetTensor& tensor, const ElementType& from, const E
 Result<void> change_type(TargetTensor& tensor, const ElementType& to, const Rounding& rounding) {
   Entry& entry = tensor.entry;
   const ElementType from = type_of(entry);
-  // Values are converted on the way from a file. A tensor without elements has none, wherever it is.
+  // Only values from a file can be converted. An empty tensor has no values, so it may be in memory.
   const bool is_in_memory = tensor.memory && !tensor.memory->empty();
   if (!values::can_convert(from, to) || is_in_memory) return fail(not_convertible(tensor, from, to));
   const auto elements = element_count(entry.dims).value_or(0);

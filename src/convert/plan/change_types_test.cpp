@@ -18,7 +18,7 @@ using testing::stored;
 using testing::tensor_note;
 using testing::TestTensor;
 
-// Converts models that change dtypes on the way.
+// Conversions that change the types of tensors.
 class ChangeTypes : public Diff {
  protected:
   static std::string floats(std::int64_t count, float scale = 1.0F) {
@@ -112,7 +112,7 @@ TEST_F(ChangeTypes, quantization_skips_norms_biases_and_vectors) {
   for (const auto* const name : {"blk.0.attn_norm.weight", "blk.0.ffn.bias", "output_scale", "odd"})
     EXPECT_EQ(type_of(small, name), "F32") << name;
   expect_same(source, small, 1.0 / 127);
-  // And back, exactly.
+  // Dequantizing is exact.
   const auto back = converted(small, "c.gguf", {.dequantize = "F32"});
   EXPECT_EQ(type_of(back, "blk.0.ffn.weight"), "F32");
   expect_same(small, back, 0.0);
@@ -175,7 +175,7 @@ TEST_F(ChangeTypes, splats_stay_splats) {
   EXPECT_EQ(values_of(narrow, "t"), std::vector<float>(100, 0.5F));
 }
 
-// Several pieces of the ring, whose borders are not borders of blocks, in a file that is sealed on the way.
+// The tensor has several pieces, whose borders are inside blocks, and the file is sealed during the copy.
 TEST_F(ChangeTypes, large_tensors_are_converted_in_pieces_and_sealed) {
   const auto source = made("a", "safetensors", {f32("first", {3}), f32("w", {1031, 1024}), f32("last", {7})});
   const auto small = converted(source, "b.gguf", {.types = {{"w", "Q8_0"}}}, {.seal = true});

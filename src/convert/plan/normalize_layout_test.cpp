@@ -101,7 +101,7 @@ TEST(Relayout, transposes_column_major_tensors) {
             stored<std::int16_t>({1, 2, 3, 4, 5, 6}));
 }
 
-// The places are those of ggml's structs.
+// The offsets of the scales are those of ggml's structs.
 TEST(Relayout, byte_swaps_only_the_scales_of_blocks) {
   struct Case {
     std::string_view encoding;
@@ -121,7 +121,7 @@ TEST(Relayout, byte_swaps_only_the_scales_of_blocks) {
     }
     EXPECT_EQ(relaid(big_blocks(encoding, dims), data), expected);
   }
-  // Blocks of nothing but bytes are the same in both orders.
+  // Blocks that contain only bytes are the same in both byte orders.
   const auto bytes = find_encoding("MXFP4").value();
   const std::int64_t dims[] = {3, bytes.block_elements};
   EXPECT_EQ(relayout_of(big_blocks(bytes, dims)).value(), nullptr);
@@ -146,7 +146,7 @@ RC_GTEST_PROP(Relayout, any_range_equals_the_same_range_of_the_whole, ()) {
 
 class ConvertRelayout : public testing::ConvertPairs {
  protected:
-  // More than what is copied at once, in rows that do not fit into it.
+  // Larger than a piece of the copy, with rows that pieces divide.
   Model large_columns() {
     return opened("t.npy", testing::npy_file(">f4", true, "(1500, 1001)", some_data(6'006'000, 5)));
   }

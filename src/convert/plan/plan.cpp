@@ -142,7 +142,7 @@ class Planner {
     return {};
   }
 
-  // nullopt if the format can store a file of this tensor and metadata.
+  // Returns why the format cannot store a file of this tensor and metadata; nullopt if it can.
   [[nodiscard]] std::optional<Error> refusal(const TargetTensor& tensor,
                                              const Metadata& metadata = {}) const {
     auto catalog = catalog_of(std::span(&tensor, 1), metadata, source_, format_);
@@ -268,7 +268,7 @@ class Planner {
             .change = static_cast<std::uint32_t>(file.changes.size() - 1)};
   }
 
-  // Adjacent tensors; each shard has at least one.
+  // Divides the tensors into shards. Tensors of a shard are adjacent; each shard has at least one.
   [[nodiscard]] Result<std::vector<std::span<const TargetTensor>>> cut_into_shards() const {
     const std::span<const TargetTensor> all(tensors_);
     if (options_.shard_bytes == 0) return std::vector{all};

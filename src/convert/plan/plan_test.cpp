@@ -38,14 +38,14 @@ Catalog catalog(const std::vector<TensorSpec>& tensors,
   return std::move(builder).build().value();
 }
 
-// Planning is pure, and needs no files.
+// Planning does no I/O and needs no files.
 Result<ConversionPlan> planned(const Catalog& source, const std::filesystem::path& target,
                                const ConvertOptions& options = {}) {
   return plan_from(source, {}, target, options);
 }
 
 std::vector<std::string> names_in(const PlannedFile& file) {
-  // Names as a header's JSON has them.
+  // Searches for the names as they are in a JSON header, in quotes.
   const std::string text(reinterpret_cast<const char*>(file.header.data()), file.header.size());
   std::vector<std::pair<std::size_t, std::string>> found;
   for (const std::string name : {"a", "b", "c", "d"}) {

@@ -82,8 +82,8 @@ Result<void> normalize_layout(TargetTensor& tensor) {
 
 Result<void> normalize_layouts(std::span<TargetTensor> tensors, const Format& format, const Format* source) {
   const auto is_big = [](const TargetTensor& tensor) { return tensor.entry.byte_order == ByteOrder::big; };
-  // Most readers of a format with one byte order for a file refuse big-endian files: only a source that is
-  // such a file already stays one.
+  // If a format has one byte order for a whole file, most of its readers refuse big-endian files. The target
+  // is therefore big-endian only if the source is such a file.
   const bool big_endian =
       format.byte_orders == Format::ByteOrders::any ||
       (format.byte_orders == Format::ByteOrders::one_per_file && source != nullptr &&

@@ -33,7 +33,8 @@ inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{256} << 
 [[nodiscard]] Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes,
                                    const ParseOptions& options = {});
 
-/// Big-endian if the tensors are. An alignment that the layout requires is stored in the metadata.
+/// The file is big-endian if the tensors are. An alignment that the layout requires is stored in the
+/// metadata.
 [[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout);
 
 /// The key of a string of spaces after all other values. It pads a header whose data must not move. Edits use

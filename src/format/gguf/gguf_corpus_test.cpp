@@ -1,4 +1,4 @@
-// Files of other projects: the verdicts of ggml and its listing of their tensors.
+// Files of other projects, compared with the verdicts of ggml and its listing of tensors.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
-/// The lines of a table behind its head, cut at tabs.
+/// Returns the rows of a tab-separated table below its heading.
 Rows rows_of(const std::filesystem::path& path) {
   Rows rows;
   std::ifstream in(path);
@@ -35,11 +35,11 @@ Rows rows_of(const std::filesystem::path& path) {
 
 bool is_gguf(const std::vector<std::string>& row) { return row.at(0).ends_with(".gguf"); }
 
-// What ggml answers, but for two rules that are ours on purpose.
+// The verdicts of ggml, except for two files on which this library differs on purpose.
 std::pair<bool, bool> expected_verdicts(const std::vector<std::string>& row) {
   const std::string name = std::filesystem::path(row.at(0)).filename().string();
   if (name == "DATA_MEM_SIZE_OVERFLOW.gguf") return {false, false};
-  // Its name of 87 bytes is no fault here; like its siblings it has no data.
+  // This library accepts the name of 87 bytes, but the data is missing.
   if (name == "TENSORS_BAD_NAME_SIZE.gguf") return {false, true};
   return {row.at(1) == "accept", row.at(2) == "accept"};
 }
@@ -85,7 +85,7 @@ TEST(GgufCorpus, tensors_are_listed_as_in_ggml) {
     const auto& catalog = std::get<Catalog>(*parsed);
     Rows found;
     for (const Entry& entry : catalog) {
-      // The listing leaves Q8_1 out.
+      // The listing does not contain Q8_1.
       if (type_name(entry) == "Q8_1") continue;
       found.push_back({path, std::string(entry.name), std::string(type_name(entry)), shape_text(entry.dims),
                        std::to_string(entry.offset), std::to_string(entry.offset + entry.bytes)});

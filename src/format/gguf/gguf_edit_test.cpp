@@ -11,7 +11,7 @@ using testing::all_values;
 using testing::GgufFile;
 using testing::parse_gguf;
 
-// A text, and a tensor of 64 bytes behind.
+// A file with one string and a tensor of 64 bytes.
 GgufFile with_text(const std::string& text, std::endian order = std::endian::little,
                    std::optional<std::uint32_t> alignment = std::nullopt, std::uint32_t version = 3) {
   GgufFile file(order);
@@ -45,7 +45,7 @@ Result<After> after(const std::vector<std::byte>& file, const std::vector<Metada
   return After{std::move(now), std::move(header.bytes), header.old_bytes};
 }
 
-// The same without what fills up.
+// Returns the metadata without the padding value.
 Metadata without_padding(const Metadata& metadata) {
   Metadata out;
   for (const auto& item : metadata) {
@@ -68,7 +68,7 @@ TEST(GgufEdit, keeps_everything_else_byte_for_byte) {
     std::size_t differences = 0;
     for (std::size_t i = 0; i < expected.size(); ++i) differences += expected[i] == now.header[i] ? 0 : 1;
     EXPECT_LE(differences, 4U);
-    // And back again: the very bytes.
+    // The reverse edit restores the bytes of the file.
     auto whole = file.bytes();
     std::ranges::copy(now.header, whole.begin());
     EXPECT_EQ(after(whole, {{.key = "u32", .value = "4000000000"}})->header, expected);
@@ -93,7 +93,7 @@ TEST(GgufEdit, pads_a_shorter_header_and_reuses_the_padding) {
 TEST(GgufEdit, metadata_fits_the_slack) {
   const auto file = with_text(std::string(10, 'x'));
   const auto old = parse_gguf(file).value();
-  // magic, version, counts, the value, the tensor
+  // Magic, version and counts; the value; the row of the tensor.
   const std::size_t used = 24 + (8 + 4 + 4 + 8 + 10) + (8 + 1 + 4 + 8 + 4 + 8);
   const std::size_t room = old[0].offset - used;
   EXPECT_EQ(after(file.bytes(), {{.key = "text", .value = std::string(10 + room, 'y')}})->header.size(),
@@ -111,7 +111,7 @@ TEST(GgufEdit, metadata_fits_the_slack) {
 }
 
 TEST(GgufEdit, header_can_be_padded) {
-  // Aligned to less than the shortest value that fills up.
+  // The alignment is smaller than the shortest padding value.
   const auto file = with_text(std::string(40, 'x'), std::endian::little, 8);
   const std::vector<MetadataEdit> shorter{{.key = "text", .value = std::string(24, 'y')}};
   const auto refused = after(file.bytes(), shorter);

@@ -90,7 +90,7 @@ TEST(GgufEncode, alignment_of_the_layout_is_written_to_the_metadata) {
       EXPECT_EQ(encode(again, {})->header, encoded.header);
     }
   }
-  // Nothing is said that goes without saying.
+  // The default alignment is not written.
   EXPECT_TRUE(parsed_again(encode(catalog_of(entries), {.alignment = 32}).value()).metadata().empty());
 }
 

@@ -1,4 +1,4 @@
-// What bad files get: each rule of the format has a test of its name.
+// Malformed files: each rule of the format has a test of the same name.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -32,7 +32,7 @@ void expect_refusal(const GgufFile& file, ErrorCode code, std::string_view rule,
   }
 }
 
-// One value of each kind, nested arrays, two tensors, one of them of blocks.
+// A valid file: a number, a string, an array, nested arrays, and two tensors, one of them in blocks.
 GgufFile good_file(std::endian order = std::endian::little) {
   GgufFile file(order);
   file.header(2, 4).pair("general.alignment", MetaType::u32, std::uint32_t{64});
@@ -45,7 +45,7 @@ GgufFile good_file(std::endian order = std::endian::little) {
   return file.pad(64).zeros(128);
 }
 
-// A file of one tensor, which begins behind the counts.
+// A file without metadata and with one tensor, whose row begins after the counts.
 GgufFile one_tensor(const std::vector<std::int64_t>& dims, std::uint32_t type, std::uint64_t offset = 0) {
   GgufFile file;
   return file.header(1, 0).tensor("t", dims, type, offset).pad().zeros(256);
@@ -116,7 +116,7 @@ TEST(GgufHostile, a_prefix_of_any_length_is_truncated) {
     const auto file = good_file(order);
     const std::size_t data = file.size() - 128;
     for (std::size_t size = 0; size < file.size(); ++size) {
-      // An exact copy, so that a read past its end is seen.
+      // An exact copy, so that a sanitizer detects a read past its end.
       const std::vector<std::byte> cut(file.bytes().begin(),
                                        file.bytes().begin() + static_cast<std::ptrdiff_t>(size));
       const auto parsed = parse(cut, size);
@@ -141,7 +141,7 @@ TEST(GgufHostile, gguf_header_is_within_the_limit) {
   }();
   EXPECT_LE(header, file.size() - 128);
   EXPECT_GT(header, file.size() - 128 - 64);
-  // By itself it is 2^28, told by the file's length before that much is seen.
+  // The default limit is 2^28 bytes. A larger header is refused before its bytes are requested.
   GgufFile claims;
   claims.header(0, 2).key("a", MetaType::array).array(MetaType::u8, (1U << 28) - 60);
   const auto parsed = parse(claims.bytes(), std::uint64_t{1} << 40);
@@ -283,7 +283,7 @@ TEST(GgufHostile, elements_fit_63_bits) {
   const std::int64_t large = std::int64_t{1} << 32;
   expect_refusal(one_tensor({large, large}, i8), ErrorCode::size_overflow, "elements_fit_63_bits", at_dims,
                  "t");
-  // Also where a zero hides it: strides could not be counted.
+  // A dimension of 0 does not hide the overflow, because strides would overflow too.
   expect_refusal(one_tensor({large, large, 0}, i8), ErrorCode::size_overflow, "elements_fit_63_bits", at_dims,
                  "t");
 }
@@ -316,7 +316,7 @@ TEST(GgufHostile, gguf_offsets_fit_63_bits) {
 TEST(GgufHostile, gguf_offsets_are_multiples_of_the_alignment) {
   expect_refusal(one_tensor({1}, f32, 8), ErrorCode::misaligned,
                  "gguf_offsets_are_multiples_of_the_alignment", at_offset, "t");
-  // What follows its predecessor without padding.
+  // Tensor b follows tensor a without padding.
   GgufFile file;
   file.header(2, 0).tensor("a", {4}, f32, 0).tensor("b", {1}, f32, 16).pad().zeros(64);
   expect_refusal(file, ErrorCode::misaligned, "gguf_offsets_are_multiples_of_the_alignment",
@@ -338,7 +338,7 @@ TEST(GgufHostile, gguf_tensors_leave_no_gap) {
 }
 
 TEST(GgufHostile, gguf_data_end_fits_63_bits) {
-  // Its size fits, but not where it ends in the file.
+  // The size of the data fits, but its end in the file does not.
   expect_refusal(one_tensor({INT64_MAX}, i8), ErrorCode::size_overflow, "gguf_data_end_fits_63_bits",
                  at_offset, "t");
   const std::int64_t half = std::int64_t{1} << 62;
@@ -362,7 +362,7 @@ TEST(GgufHostile, data_is_complete) {
     file.header(1, 0).tensor("t", {1}, f32, 0).pad().zeros(bytes);
     EXPECT_TRUE(parse_gguf(file, {.allow_incomplete = true}));
     const auto parsed = parse_gguf(file);
-    // What it is filled up with belongs to the data; what follows that is nobody's business.
+    // The padding of the last tensor belongs to the data; bytes after the padding are ignored.
     ASSERT_EQ(parsed.has_value(), bytes >= 32);
     if (parsed) continue;
     EXPECT_EQ(parsed.error().code(), ErrorCode::truncated);
@@ -372,7 +372,8 @@ TEST(GgufHostile, data_is_complete) {
 }
 
 TEST(GgufHostile, declared_counts_are_checked_before_use) {
-  // 2^40 bytes are claimed and 100 are there: all that is asked for is seen before it is believed.
+  // The counts fit in a file of 2^40 bytes, but only the first bytes were read. The parser fails at the first
+  // key and does not allocate memory for the counts.
   GgufFile file;
   file.header(std::int64_t{1} << 34, std::int64_t{1} << 34).zeros(100);
   const auto parsed = parse(file.bytes(), std::uint64_t{1} << 40);

@@ -190,7 +190,7 @@ TEST(Gguf, names_longer_than_the_ggml_limit_are_read) {
   EXPECT_EQ(catalog->find(name), 0U);
 }
 
-/// The catalog of a file that is shown as the parser asks for it; what it asked for is added to `needs`.
+/// Parses a file and passes the bytes that the parser requests. Adds the requested sizes to `needs`.
 Result<Catalog> parse_on_request(const GgufFile& file, std::vector<std::uint64_t>& needs) {
   std::vector<std::byte> prefix;
   while (true) {

@@ -1,4 +1,4 @@
-// Writes GGUF files for tests, good ones and such as no writer makes.
+// Writes valid and malformed GGUF files for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ class GgufFile {
     return *this;
   }
   GgufFile& text(std::string_view text) { return number(std::uint64_t{text.size()}).raw(text); }
-  /// The value is to follow.
+  /// Writes a key and the type of its value; the caller writes the value next.
   GgufFile& key(std::string_view key, MetaType type) {
     return text(key).number(static_cast<std::uint32_t>(type));
   }
@@ -45,7 +45,7 @@ class GgufFile {
   GgufFile& pair(std::string_view name, MetaType type, T value) {
     return key(name, type).number(value);
   }
-  /// Dims as the file has them: innermost first.
+  /// `dims` are in the order of the file: innermost first.
   GgufFile& tensor(std::string_view name, const std::vector<std::int64_t>& dims, std::uint32_t type,
                    std::uint64_t offset) {
     text(name).number(static_cast<std::uint32_t>(dims.size()));
@@ -88,7 +88,7 @@ inline GgufFile all_values(std::endian order) {
   return file.tensor("t", {1}, 0, 0).pad().zeros(32);
 }
 
-/// The catalog of a file that is seen whole.
+/// Parses a file, all of whose bytes are passed at once.
 inline Result<Catalog> parse_gguf(const GgufFile& file, const ParseOptions& options = {}) {
   auto parsed = format_gguf::parse(file.bytes(), file.size(), options);
   if (!parsed) return fail(parsed.error());

@@ -9,7 +9,7 @@ namespace {
 // The first request, and the minimum for later ones.
 constexpr std::uint64_t first_bytes = std::uint64_t{64} * 1024;
 
-// Estimate for a header with a vocabulary; Llama 3 has 57.
+// Estimate of the header bytes per token of a vocabulary; Llama 3 has 57.
 constexpr std::uint64_t vocabulary_bytes_per_token = 60;
 // Limit for a request that is derived from a count in the header.
 constexpr std::uint64_t max_guess = std::uint64_t{64} << 20;
@@ -147,8 +147,8 @@ std::string_view Reader::text(std::string_view what) {
   return as_text(take(length, what));
 }
 
-// Skips strings by adding up their lengths: vocabularies are most of a header. Stops before a string that is
-// incomplete or too long.
+// Skips strings by adding up their lengths, which is fast: vocabularies are most of a header. Stops before a
+// string that is incomplete or too long.
 template <std::endian Order>
 std::uint64_t Reader::pass_texts(std::uint64_t count) noexcept {
   const Bytes seen =

@@ -6,7 +6,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   ht::testing::check_format("ht", data, size);
-  // Random headers never have a good checksum; with one, what lies behind it is reached.
+  // Random headers almost never have a valid checksum. With a valid one, the later checks are reached.
   constexpr std::size_t sum_at = 8 + 120;
   if (size >= sum_at + 8) {
     std::vector<std::uint8_t> summed(data, data + size);

@@ -1,4 +1,4 @@
-// What bad input gets: each rule of spec/ht-format.md has a test of its name.
+// Malformed files: each rule of spec/ht-format.md has a test of the same name.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -20,7 +20,7 @@ std::vector<std::byte> good_file() {
   return file;
 }
 
-// Changes a good file, makes its checksum fit again, and parses it.
+// Changes a field of a good file, updates the header's checksum, and returns the error of the parser.
 template <class T>
 Error error_with(std::size_t at, T value) {
   auto file = good_file();
@@ -111,7 +111,7 @@ TEST(HtHostile, data_size_fits_63_bits) {
        {std::uint64_t{1} << 62, std::uint64_t{1} << 61, (std::uint64_t{1} << 63) - 1}) {
     expect_refusal(error_with(32, dim), ErrorCode::size_overflow, "data_size_fits_63_bits", 32);
   }
-  // Also where a zero hides the product: strides could not be counted.
+  // A dimension of 0 does not hide the overflow, because strides would overflow too.
   const std::vector<std::int64_t> hidden{0, std::int64_t{1} << 40, std::int64_t{1} << 40};
   EXPECT_EQ(describe(dtype_info<F32>(), hidden).error().rule(), "data_size_fits_63_bits");
 }

@@ -118,7 +118,7 @@ TEST(HtFormat, encoded_size_fits_64_bits) {
   EXPECT_EQ(encoded.error().rule(), "encoded_size_fits_64_bits");
 }
 
-// Any header that keeps the rules: a dtype, dims whose product fits, an aligned offset, a sum or none.
+// Any valid header: a dtype, dims whose product fits, an aligned offset, with or without a checksum.
 rc::Gen<Header> any_header() {
   return rc::gen::exec([] {
     const auto infos = library_dtypes();
@@ -137,7 +137,7 @@ rc::Gen<Header> any_header() {
 }
 
 TEST(HtFormat, header_round_trips_for_10000_random_headers) {
-  // One seed, so that a failure can be seen again.
+  // A fixed seed, so that a failure can be reproduced.
   rc::detail::TestParams params;
   params.maxSuccess = 10'000;
   params.seed = 20261115;

@@ -94,7 +94,7 @@ Result<Header> read_header(Bytes bytes, std::uint64_t base, std::uint64_t file_b
   return header;
 }
 
-// Adds the bytes to read for a header to `read`. `header_too_large` if the sum exceeds the limit.
+// Adds the bytes that a header requires to the total `read`. `header_too_large` if it exceeds the limit.
 Result<void> count_read(const Header& header, std::uint64_t base, std::uint64_t limit, std::uint64_t& read) {
   for (const std::uint64_t bytes : {header_bytes, header.entries.length, header.metadata.length}) {
     const auto total = checked::add(read, bytes);
@@ -413,7 +413,7 @@ Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOpti
   const auto found = HT_TRY(read_headers(seen, file_bytes, options));
   if (const auto* need = std::get_if<Need>(&found)) return *need;
   const auto& headers = std::get<std::vector<Header>>(found);
-  // Entries are parsed once all tables were read, so that each is parsed once.
+  // Entries are parsed only after all tables were read, so that no entry is parsed twice.
   const auto tables = HT_TRY(tables_of(headers));
   if (const auto need = first_unseen(seen, tables)) return *need;
   CatalogBuilder builder("irpa");

@@ -22,7 +22,7 @@ std::vector<std::byte> bytes_of_file(const std::filesystem::path& path) {
   return {bytes.begin(), bytes.end()};
 }
 
-// The rows of a table below its head, cut at tabs.
+// Returns the rows of a tab-separated table below its heading.
 std::vector<std::vector<std::string>> rows_of(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::vector<std::vector<std::string>> rows;
@@ -87,7 +87,7 @@ TEST(IrpaCorpus, encoding_matches_the_iree_builder) {
     EXPECT_EQ(encoded->file_bytes, file.size());
     ASSERT_LE(encoded->header.size(), file.size());
     EXPECT_TRUE(std::ranges::equal(encoded->header, Bytes(file).first(encoded->header.size())));
-    // What is left once header and data are gone is zero.
+    // All bytes outside of the header and the data are zero.
     std::fill_n(file.begin(), encoded->header.size(), std::byte{0});
     for (std::size_t i = 0; i < catalog.size(); ++i) {
       const Entry entry = catalog[i];

@@ -154,7 +154,7 @@ class ArchiveWriter {
     return {};
   }
 
-  // Offset from the start of the storage, which is a multiple of the block size.
+  // Returns the offset of the data in the storage. The storage starts at a multiple of the block size.
   [[nodiscard]] std::optional<std::uint64_t> place_for(const Entry& entry) const {
     if (block_bytes_ == 0) return checked::align_up(storage_bytes_, alignment_);
     const std::uint64_t rest = (entry.offset - storage_bytes_) & (block_bytes_ - 1);
@@ -185,7 +185,7 @@ class ArchiveWriter {
 }  // namespace
 
 Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout) {
-  // A plain archive has no entries beyond IREE's own, so metadata has no place.
+  // A plain archive has only entries that IREE's builder writes, so it cannot store metadata.
   if (!layout.tensor_notes) HT_TRY(check_no_metadata(catalog, "plain IRPA"));
   ArchiveWriter writer(catalog, layout);
   for (const Entry& entry : catalog) HT_TRY(writer.add(entry));

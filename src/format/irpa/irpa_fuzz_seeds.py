@@ -14,8 +14,8 @@ def up(number, alignment):
 
 
 def archive(entries, storage=0, following=0, tables=96, gap=0, count=None):
-    """Entries are (kind, name, metadata, more): more is the pattern and length of a splat, the offset and length
-    of data, the path, offset and length of what is external."""
+    """Entries are (kind, name, metadata, more): more is the pattern and length of a splat, the offset and
+    length of data, or the path, offset and length of an external entry."""
     table, metadata = b"", b""
     for kind, name, note, more in entries:
         table += bytes(up(len(table), 16) - len(table))
@@ -42,7 +42,7 @@ def tensor(dtype, shape, extra="", prefix="TENSORv0:"):
 
 
 def linked(*archives):
-    """Each is linked to the one behind it."""
+    """Links each archive to the next one."""
     joined = b""
     for number, each in enumerate(archives):
         last = number + 1 == len(archives)
@@ -104,6 +104,6 @@ SEEDS = {
 folder = pathlib.Path(sys.argv[1])
 for name, data in SEEDS.items():
     (folder / name).write_bytes(struct.pack("<Q", len(data)) + data)
-# Seen only up to the second header, which lies far away.
+# The seed ends before the second header, which is 10 GiB from the start.
 start = changed(archive(MIXED, 69), 16, "<Q", 10 << 30)
 (folder / "far_header").write_bytes(struct.pack("<Q", 11 << 30) + start)

@@ -1,5 +1,5 @@
-// An archive written by hand from the description of the format, byte by byte: reading it gives its entries,
-// and writing them gives its bytes.
+// An archive written by hand, byte by byte, from the description of the format. Parsing it returns its
+// entries, and encoding the entries returns its bytes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,7 +40,7 @@ constexpr std::array golden_rows = std::to_array<Row>({
     {0x0e0, "00 00 00 00 05 00 00 00  00 00 00 00 40 00 00 00"},
     {0x0f0, "00 00 00 00 40 00 00 00  00 00 00 00 00 00 00 00"},
     {0x100, "00 00 00 00 10 00 00 00  00 00 00 00 00 00 00 00"},
-    // "b": 5 bytes, 64 behind the start of the storage.
+    // "b": 5 bytes, 64 bytes after the start of the storage.
     {0x110, "4c 00 00 00 00 00 00 00  02 00 00 00 00 00 00 00"},
     {0x120, "00 00 00 00 45 00 00 00  00 00 00 00 01 00 00 00"},
     {0x140, "00 00 00 00 40 00 00 00  00 00 00 00 40 00 00 00"},
@@ -103,7 +103,7 @@ TEST(IrpaGolden, entries_are_written) {
   EXPECT_EQ(encoded.offsets[1], 0x1c0U);
   EXPECT_EQ(encoded.offsets[2], 0x200U);
   EXPECT_TRUE(std::ranges::equal(encoded.header, Bytes(file).first(encoded.header.size())));
-  // Behind the header there is data, and zeros between.
+  // All bytes after the header that are not data are zero.
   std::fill_n(file.begin(), encoded.header.size(), std::byte{0});
   for (const Entry& entry : catalog) {
     if (entry.is_splat()) continue;

@@ -1,4 +1,4 @@
-// What bad archives get: each rule has a test of its name.
+// Malformed archives: each rule has a test of the same name.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -14,7 +14,7 @@ using testing::archive;
 using testing::first_entry;
 using testing::Piece;
 
-// Where the entries of good_file lie, and its length.
+// Offsets and sizes of the parts of good_file.
 constexpr std::size_t data_at = first_entry;
 constexpr std::size_t splat_at = data_at + 80;
 constexpr std::size_t external_at = splat_at + 96;
@@ -36,7 +36,7 @@ Error error_of(Bytes file, const ParseOptions& options = {}) {
   return std::move(parsed).error();
 }
 
-// A good file with one field changed.
+// Changes one field of a good file and returns the error of the parser.
 template <class T>
 Error error_with(std::size_t at, T value, const ParseOptions& options = {}) {
   auto file = good_file();
@@ -52,7 +52,7 @@ void expect_refusal(const Error& error, ErrorCode code, std::string_view rule, s
   EXPECT_FALSE(error.hint().empty()) << to_string(error);
 }
 
-// Two archives, the second behind the first and linked to it.
+// Joins two archives: the header of the first links to the header of the second.
 std::vector<std::byte> linked(std::vector<std::byte> first, Bytes second) {
   store_le(MutableBytes(first).subspan(16), static_cast<std::uint64_t>(first.size()));
   first.insert(first.end(), second.begin(), second.end());
@@ -98,7 +98,7 @@ TEST(IrpaHostile, irpa_headers_are_complete) {
     expect_refusal(error_of(Bytes(file).first(size)), ErrorCode::truncated, "irpa_headers_are_complete",
                    size);
   }
-  // A linked one that the file ends before or within.
+  // The file ends before or within a linked header.
   for (const std::uint64_t next : {file.size() - 87, file.size(), std::size_t{1} << 63}) {
     expect_refusal(error_with(16, next), ErrorCode::truncated, "irpa_headers_are_complete", file.size());
     expect_refusal(error_with(16, next, {.allow_incomplete = true}), ErrorCode::truncated,
@@ -113,7 +113,7 @@ TEST(IrpaHostile, irpa_segments_end_in_64_bits) {
     expect_refusal(error_with(segment + 8, UINT64_MAX, {.allow_incomplete = true}), ErrorCode::bad_offset,
                    "irpa_segments_end_in_64_bits", segment);
   }
-  // The base of a linked header counts too.
+  // The offsets of a linked header count from that header.
   auto second = archive({}, 1);
   store_le(MutableBytes(second).subspan(72), UINT64_MAX - 1);
   const auto first = archive({});
@@ -152,7 +152,7 @@ TEST(IrpaHostile, irpa_entry_count_fits_the_table) {
   auto file = archive({});
   store_le(MutableBytes(file).subspan(32), std::uint64_t{1});
   expect_refusal(error_of(file), ErrorCode::bad_header, "irpa_entry_count_fits_the_table", 32);
-  // The count is refused before the table is asked for.
+  // The count is refused before the table is requested.
   auto far = good_file();
   store_le(MutableBytes(far).subspan(32), UINT64_MAX);
   EXPECT_FALSE(format_irpa::parse(Bytes(far).first(88), far.size()));
@@ -164,7 +164,7 @@ TEST(IrpaHostile, irpa_tables_fit_the_limit) {
   EXPECT_TRUE(format_irpa::parse(file, file.size(), {.max_header_bytes = used}));
   expect_refusal(error_of(file, {.max_header_bytes = used - 1}), ErrorCode::header_too_large,
                  "irpa_tables_fit_the_limit", 0);
-  // Nothing of a huge table is asked for.
+  // A huge table is refused before any of it is requested.
   auto huge = good_file();
   store_le(MutableBytes(huge).subspan(64), default_max_header_bytes);
   const auto parsed = format_irpa::parse(huge, UINT64_MAX);
@@ -196,7 +196,7 @@ TEST(IrpaHostile, irpa_headers_are_at_most_256) {
 }
 
 TEST(IrpaHostile, irpa_tables_share_few_bytes) {
-  // Three headers have one table; two would be taken.
+  // Two headers may share a table, three may not.
   const auto first = archive({{.kind = 0, .name = ""}});
   const auto second = archive({{.kind = 0, .name = ""}});
   const auto two = linked(first, second);
@@ -204,7 +204,7 @@ TEST(IrpaHostile, irpa_tables_share_few_bytes) {
   store_le(MutableBytes(shared).subspan(40), static_cast<std::uint64_t>(first.size() + first_entry));
   EXPECT_TRUE(parse(shared, shared.size()));
   auto file = linked(two, archive({{.kind = 0, .name = ""}}));
-  // The second header's link leads to the third, which is behind it.
+  // The first header links to the second, and the second to the third.
   store_le(MutableBytes(file).subspan(16), static_cast<std::uint64_t>(first.size()));
   store_le(MutableBytes(file).subspan(first.size() + 16), static_cast<std::uint64_t>(second.size()));
   const std::uint64_t last = two.size() + first_entry;
@@ -214,12 +214,13 @@ TEST(IrpaHostile, irpa_tables_share_few_bytes) {
 }
 
 TEST(IrpaHostile, irpa_entries_are_in_their_table) {
-  // Longer than what is left, the alignment of the entry before included.
+  // The entry is longer than its table of 268 bytes.
   expect_refusal(error_with(data_at, std::uint64_t{269}), ErrorCode::bad_header,
                  "irpa_entries_are_in_their_table", data_at);
   expect_refusal(error_with(data_at, UINT64_MAX), ErrorCode::bad_header, "irpa_entries_are_in_their_table",
                  data_at);
-  // All of the table but what would align the next one: nothing is left, and IREE's count would wrap.
+  // The entry fills its table, and its padding ends 4 bytes after the table. IREE's count of the bytes left
+  // would wrap.
   expect_refusal(error_with(data_at, std::uint64_t{268}), ErrorCode::bad_header,
                  "irpa_entries_are_in_their_table", data_at + 272);
   expect_refusal(error_with(48, std::uint64_t{80 + 96 + 91}), ErrorCode::bad_header,
@@ -257,14 +258,14 @@ TEST(IrpaHostile, irpa_names_are_in_the_metadata) {
     expect_refusal(error_with(field + 8, UINT64_MAX), ErrorCode::bad_offset, "irpa_names_are_in_the_metadata",
                    field);
   }
-  // Those of entries to be skipped too, as in IREE.
+  // The names of "skip" entries are checked too, as in IREE.
   auto file = archive({{.kind = 0, .name = "skipped"}});
   store_le(MutableBytes(file).subspan(data_at + 28), std::uint64_t{8});
   expect_refusal(error_of(file), ErrorCode::bad_offset, "irpa_names_are_in_the_metadata", data_at + 20);
 }
 
 TEST(IrpaHostile, little_shared_metadata_is_accepted) {
-  // The second entry's name is the first one's and its own.
+  // The name of the second entry overlaps the names of the other entries.
   auto file = good_file();
   store_le(MutableBytes(file).subspan(splat_at + 20), std::uint64_t{0});
   store_le(MutableBytes(file).subspan(splat_at + 28), std::uint64_t{14});
@@ -370,7 +371,7 @@ TEST(IrpaHostile, irpa_metadata_is_well_formed) {
   std::vector<std::string> bad{"", "something else", good + "y", "METADATAv0:"};
   for (std::size_t size = 11; size < good.size(); ++size) bad.push_back(good.substr(0, size));
   auto huge = good;
-  huge[18] = '\xff';  // as many values as no memory has
+  huge[18] = '\xff';  // more values than any memory can hold
   bad.push_back(huge);
   auto type = good;
   type[28] = 13;

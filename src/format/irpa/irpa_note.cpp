@@ -79,7 +79,7 @@ struct Members {
   bool has_other_members = false;
 };
 
-// The description in the members, for a tensor of this many bytes. Used by both readers.
+// Returns the description in the members, for a tensor of this many bytes. Both readers use this function.
 std::optional<Description> description_of(const Members& members, std::uint64_t bytes, bool is_canonical) {
   const auto* const dtype = find_named(*members.dtype);
   if (dtype == nullptr || dense_bytes(members.shape->span(), dtype->bits) != bytes) return std::nullopt;
@@ -108,7 +108,7 @@ class JsonReader {
         [this](std::string_view key, json::Value& value) { return member(key, value); }, unread);
   }
 
-  // Views of the document.
+  // The members, as views of the document.
   Members members;
 
  private:

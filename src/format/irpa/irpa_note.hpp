@@ -66,8 +66,8 @@ struct Description {
 [[nodiscard]] std::optional<Description> read_description(std::string_view metadata, std::uint64_t bytes,
                                                           json::Scratch& scratch);
 
-/// The same with the JSON parser only. `read_description` reads the text that `describe` and IREE write
-/// without it, because a JSON parser costs more than all other work on an entry.
+/// The same with the JSON parser only. `read_description` has a faster reader for the text that `describe`
+/// and IREE write, because a JSON parser costs more than all other work on an entry.
 [[nodiscard]] std::optional<Description> read_json_description(std::string_view metadata, std::uint64_t bytes,
                                                                json::Scratch& scratch);
 

@@ -31,7 +31,7 @@ Catalog catalog_of(const std::vector<Entry>& entries) {
   return std::move(builder).build().value();
 }
 
-// Encodes, parses what came out, and finds the same.
+// Encodes the catalog, parses the header, and expects the same tensors and the same bytes when encoded again.
 Encoded encode_and_compare(const Catalog& catalog, const EncodeOptions& layout = {}) {
   const auto encoded = encode(catalog, layout);
   EXPECT_TRUE(encoded) << (encoded ? "" : to_string(encoded.error()));
@@ -129,7 +129,7 @@ TEST(Irpa, tables_are_requested_at_any_offset) {
   constexpr std::uint64_t file_bytes = far + (std::uint64_t{1} << 20);
   const auto prefix = archive({{.name = "a", .length = 8}}, 8, far);
   auto second = archive({{.name = "b", .length = 3}}, 3);
-  // Its metadata is moved away from its entry table.
+  // Moves the metadata away from the entry table.
   store_le(MutableBytes(second).subspan(56), std::uint64_t{1} << 16);
   const auto name = bytes_of("b");
   const std::vector<Seen::Part> all{
@@ -163,7 +163,7 @@ TEST(Irpa, descriptions_define_dtype_and_shape) {
     const Entry entry = catalog[0];
     EXPECT_EQ(entry.dtype, F32::tag) << note;
     EXPECT_TRUE(std::ranges::equal(entry.dims, std::vector<std::int64_t>{2, 3}));
-    // Only what would be written otherwise is kept.
+    // A note is kept only if the encoder would write another text.
     const bool canonical = note.find("_desc") == note.npos && note.find("torch") == note.npos;
     EXPECT_EQ(entry.note, canonical ? "" : note);
     encode_and_compare(catalog);
@@ -176,7 +176,7 @@ TEST(Irpa, equal_descriptions_with_different_sizes_are_each_read) {
     return R"(TENSORv0:{"type": "Tensor", "dtype": "float32", "shape": [)" + std::to_string(rows) + "]}";
   };
   std::vector<testing::Piece> pieces;
-  // More descriptions than are remembered, each once with its size and once with another.
+  // More descriptions than the cache holds, each once with its size and once with another size.
   for (int round = 0; round < 3; ++round) {
     for (int rows = 0; rows < 7; ++rows) {
       const auto bytes = static_cast<std::uint64_t>(4 * rows);
@@ -362,7 +362,7 @@ TEST(Irpa, unsupported_features_are_refused) {
             "encoded_size_fits_64_bits");
 }
 
-// Both readers, and `describe`, agree on a text that the direct reader takes.
+// Expects the same result from both readers, and from `describe` for a canonical text.
 void expect_readers_agree(std::string_view text, std::uint64_t bytes) {
   json::Scratch scratch;
   const auto read = read_description(text, bytes, scratch);

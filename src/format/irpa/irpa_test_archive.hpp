@@ -1,4 +1,4 @@
-// Archives for tests, put together field by field and not by the encoder that they are compared with.
+// Builds archives for tests field by field, independently of the encoder.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace ht::format_irpa::testing {
 
 inline constexpr std::size_t first_entry = 96;
 
-/// Bytes that grow at their end.
+/// Appends numbers and text to a buffer.
 class ByteWriter {
  public:
   template <class T>
@@ -42,13 +42,14 @@ struct Piece {
   std::uint32_t kind = 2;
   std::string name;
   std::string note{};
-  std::uint64_t offset = 0;  // of data and of what is external
+  std::uint64_t offset = 0;  // for data and external entries
   std::uint64_t length = 0;
   std::string pattern{};
   std::string path{};
 };
 
-/// An archive with one header whose storage has so many bytes, straight behind what is aligned to 64.
+/// Returns an archive with one header. The storage has `storage` bytes of zeros and begins at a multiple
+/// of 64.
 inline std::vector<std::byte> archive(const std::vector<Piece>& pieces, std::uint64_t storage = 0,
                                       std::uint64_t next_header = 0) {
   ByteWriter table;

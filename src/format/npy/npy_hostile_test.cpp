@@ -1,4 +1,4 @@
-// What bad input gets: each rule of the NPY parser has a test of its name.
+// Malformed files: each rule of the NPY parser has a test of the same name.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -38,7 +38,7 @@ void expect_bad_dict(const std::string& dict, ErrorCode code, std::string_view r
   expect_refusal(error_of(file_of(dict)), code, rule, begin + at);
 }
 
-// Dicts with another shape and with another descr, and where these begin.
+// Dicts with a given shape or descr, and the offsets of shape and descr in the dict.
 std::string with_shape(const std::string& shape) {
   return "{'descr': '<f4', 'fortran_order': False, 'shape':" + shape + ", }";
 }
@@ -88,7 +88,7 @@ TEST(NpyHostile, npy_header_is_within_the_limit) {
   expect_refusal(error_of(file, {.max_header_bytes = 60}), ErrorCode::header_too_large,
                  "npy_header_is_within_the_limit", 8);
   EXPECT_TRUE(format_npy::parse(bytes_of(file), file.size(), {.max_header_bytes = file.size() - 4}));
-  // Told before anything is asked for, however long the file is said to be.
+  // The header is refused before its bytes are requested, for a file of any size.
   file[11] = '\x7F';
   const auto parsed = format_npy::parse(bytes_of(file), UINT64_MAX);
   ASSERT_FALSE(parsed);
@@ -139,7 +139,7 @@ TEST(NpyHostile, npy_header_keys_are_known) {
   expect_bad_dict("{'': 1}", ErrorCode::bad_header, "npy_header_keys_are_known", 1);
   expect_bad_dict("{'Descr': 1}", ErrorCode::bad_header, "npy_header_keys_are_known", 1);
   expect_bad_dict("{'descr': '<f4', 'x': 1}", ErrorCode::bad_header, "npy_header_keys_are_known", 17);
-  // What a message shows of a key is short and in UTF-8.
+  // A message truncates a long key and converts it to UTF-8.
   const auto error = error_of(file_of("{'" + std::string(5000, '\xE9') + "': 1}"));
   EXPECT_LT(error.message().size(), 300U);
   EXPECT_NE(error.message().find("\xEF\xBF\xBD"), std::string_view::npos);
@@ -208,7 +208,7 @@ TEST(NpyHostile, npy_rank_is_at_most_64) {
 }
 
 TEST(NpyHostile, data_size_fits_63_bits) {
-  // Also where a zero hides the product: strides could not be counted.
+  // A dimension of 0 does not hide the overflow, because strides would overflow too.
   for (const char* shape :
        {"(9223372036854775807,)", "(4611686018427387904, 2)", "(0, 1099511627776, 1099511627776)"}) {
     expect_bad_dict(with_shape(shape), ErrorCode::size_overflow, "data_size_fits_63_bits", shape_at);
@@ -280,7 +280,7 @@ TEST(NpyHostile, every_changed_header_byte_is_refused_or_parsed) {
       file[at] = static_cast<char>(byte);
       const auto parsed = format_npy::parse(bytes_of(file), file.size());
       if (!parsed) continue;
-      // What is taken says as many bytes as there are.
+      // An accepted file has exactly the bytes that its header describes.
       const Entry entry = std::get<Catalog>(*parsed)[0];
       ASSERT_EQ(entry.offset + entry.bytes, file.size()) << at << " " << byte;
     }

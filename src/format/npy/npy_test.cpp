@@ -10,8 +10,8 @@
 namespace ht::format_npy::npy_test {
 namespace {
 
-// What numpy 1.23 and later write: the dict, room for 21 digits of the dimension that may grow, one space or
-// more up to a multiple of 64, a newline.
+// Returns a header as numpy 1.23 and later write it: the dict, room for 21 digits of the dimension that may
+// grow, one space or more up to a multiple of 64, a newline.
 std::string as_numpy_writes(std::string_view dict, std::size_t length) {
   std::string file("\x93NUMPY\x01\x00", 8);
   file.push_back(static_cast<char>(length & 0xFF));
@@ -70,19 +70,20 @@ TEST(Npy, writes_the_same_bytes_as_numpy) {
 }
 
 TEST(Npy, pads_the_header_like_numpy) {
-  // 14 ones leave just enough of 128 bytes for the first to grow to 21 digits; 15 do not.
+  // With 14 dimensions of 1, a header of 128 bytes has just enough room for the first dimension to grow to 21
+  // digits. With 15 dimensions it has not.
   Dims dims(14, 1);
   Entry entry{.name = "w", .dtype = U8::tag, .dims = dims, .bytes = 1};
   EXPECT_EQ(header_of(entry).size(), 128U);
   dims.push_back(1);
   entry.dims = dims;
   EXPECT_EQ(header_of(entry).size(), 192U);
-  // Here nothing would have to be padded, and numpy pads with 64 spaces.
+  // This header has a multiple of 64 bytes without padding, and numpy adds 64 spaces.
   dims = Dims(13, 1);
   dims.push_back(100);
   entry.dims = dims;
   EXPECT_EQ(header_of(entry).size(), 192U);
-  // The last dimension is the one that grows in column-major order: it has more digits, so less room.
+  // In column-major order the last dimension may grow. It already has 7 digits, so it needs less room.
   dims = Dims(13, 1);
   dims.push_back(1234567);
   entry.dims = dims;

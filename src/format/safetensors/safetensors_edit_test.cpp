@@ -41,7 +41,7 @@ std::string object(std::string_view members, std::size_t spaces = 0) {
 TEST(SafetensorsEdit, replaces_metadata_at_any_position) {
   const std::string old = R"("__metadata__":{"k":"long value"})";
   const std::string now = R"("__metadata__":{"k":"v"})";
-  // What stands before it and behind it.
+  // The text before and after the metadata.
   for (const auto& [before, behind] :
        std::vector<std::pair<std::string, std::string>>{{"", "," + std::string(tensor)},
                                                         {std::string(tensor) + ",", ""},

@@ -21,7 +21,7 @@ constexpr std::array canonical_dtypes{
     U16::tag,     F16::tag,     BF16::tag,    I32::tag,         U32::tag,         F32::tag,
     C64::tag,     F64::tag,     I64::tag,     U64::tag};
 
-// The position of a dtype in the list; -1 if it is not there.
+// The position of a dtype in the list; -1 if the list does not contain the dtype.
 constexpr int canonical_rank(DTypeTag tag) noexcept {
   const auto found = std::ranges::find(canonical_dtypes, tag);
   return found == canonical_dtypes.end() ? -1 : static_cast<int>(found - canonical_dtypes.begin());
@@ -139,7 +139,7 @@ class Walk {
   std::size_t at_ = 0;
 };
 
-// The key has its quotes, and may have escapes.
+// `key` includes its quotes and may have escapes.
 bool is_metadata_key(std::string_view key) {
   if (key.find('\\') == std::string_view::npos) return key == R"("__metadata__")";
   const std::string object = "{" + std::string(key) + ":0}";

@@ -40,10 +40,10 @@ inline constexpr std::string_view metadata_key = "__metadata__";
   return elements % 8 * static_cast<std::uint64_t>(bits) % 8 == 0;
 }
 
-/// The packed form of a member. The first number has its kind and the length of its name or key. Then the
-/// offset in the text, and the name itself unless it can be read from the text. A tensor then has
-/// its dims, each plus 1, `end_of_dims`, the number of its dtype and its two offsets. Metadata has the length
-/// of the value and the value.
+/// The packed form of a member. The first number has its kind and the length of its name or key. The offset
+/// of the name in the text follows, then the name itself unless it can be read from the text. The rest of a
+/// tensor is its dims, each plus 1, `end_of_dims`, the number of its dtype and its two offsets. The rest of a
+/// metadata member is the length of its value and the value.
 struct Item {
   bool is_metadata = false;
   bool is_in_text = false;

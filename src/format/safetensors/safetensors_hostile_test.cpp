@@ -1,4 +1,4 @@
-// What bad input gets: each rule has a test of its name.
+// Malformed files: each rule has a test of the same name.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -238,7 +238,7 @@ TEST(SafetensorsHostile, tensors_do_not_overlap) {
                  "tensors_do_not_overlap");
   expect_refusal("{" + a + "," + tensor("b", R"("U8")", "[3]", "[0,3]") + "}", ErrorCode::overlap,
                  "tensors_do_not_overlap");
-  // An empty tensor within another is no boundary.
+  // An empty tensor inside another tensor overlaps it too.
   expect_refusal("{" + a + "," + tensor("b", R"("U8")", "[0]", "[1,1]") + "}", ErrorCode::overlap,
                  "tensors_do_not_overlap", 3);
 }
@@ -256,7 +256,7 @@ TEST(SafetensorsHostile, nothing_follows_the_tensors) {
 }
 
 TEST(SafetensorsHostile, digits_after_the_header_are_not_part_of_it) {
-  // The data goes on where a number of a broken header ends.
+  // The data continues the number at the end of a truncated header.
   std::vector<std::byte> file = safetensors_file(R"({"a":{"dtype":"U8","shape":[1)", 0);
   file.insert(file.end(), 300, std::byte{'1'});
   const auto error = parse(file, file.size()).error();

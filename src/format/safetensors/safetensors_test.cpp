@@ -146,12 +146,12 @@ TEST(Safetensors, requests_the_header_and_a_little_more) {
 TEST(Safetensors, is_recognized_by_its_length_and_brace) {
   const auto file = safetensors_file("{}");
   EXPECT_TRUE(looks_like(file, file.size()));
-  EXPECT_TRUE(looks_like(Bytes(file).first(8), 8));                           // cut off behind the length
-  EXPECT_TRUE(looks_like(bytes_of("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF{"), 9));  // a length that lies
-  EXPECT_FALSE(looks_like(bytes_of("{\"ab\": {\"c\":1}}"), 15));  // the brace is at byte 8 by chance
+  EXPECT_TRUE(looks_like(Bytes(file).first(8), 8));                           // ends after the length
+  EXPECT_TRUE(looks_like(bytes_of("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF{"), 9));  // a length beyond the file
+  EXPECT_FALSE(looks_like(bytes_of("{\"ab\": {\"c\":1}}"), 15));  // text: the brace is at byte 8 by chance
   EXPECT_FALSE(looks_like(std::vector<std::byte>(64), 64));
   EXPECT_FALSE(looks_like(bytes_of("1234567"), 7));
-  // gzip from a pipe, and a tar of a folder: their first bytes would do for a length.
+  // The first bytes of gzip from a pipe and of a tar of a folder are plausible lengths.
   std::vector<std::byte> gzip(512);
   gzip[0] = std::byte{0x1F};
   gzip[1] = std::byte{0x8B};

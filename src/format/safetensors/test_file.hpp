@@ -1,4 +1,4 @@
-// safetensors files for tests, from the JSON that they hold.
+// Builds safetensors files for tests from their JSON header.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,9 @@
 
 namespace ht::testing {
 
-/// The length, the JSON, and this many bytes of data that count up.
+/// Returns the length, the JSON, and `data_bytes` bytes of data that count up from 0.
 inline std::vector<std::byte> safetensors_file(std::string_view json, std::size_t data_bytes = 0) {
-  // As long as it has to be from the start: g++ 12 warns of vectors of a known size that grow.
+  // Allocates the final size, because g++ 12 warns about a vector of a known size that grows.
   std::vector<std::byte> file(sizeof(std::uint64_t) + json.size() + data_bytes);
   store_le(MutableBytes(file), static_cast<std::uint64_t>(json.size()));
   auto data = std::ranges::copy(bytes_of(json), file.begin() + sizeof(std::uint64_t)).out;

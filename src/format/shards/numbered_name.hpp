@@ -1,5 +1,6 @@
-// Files that are parts of one model. The name has the part number, `model-00002-of-00004.safetensors`, and so
-// do the keys of a split model such as a GGUF: `split.no`, `split.count`, `split.tensors.count`.
+// Files that are parts of one model. The file name contains the number of the part, as in
+// `model-00002-of-00004.safetensors`. In a split model of a format such as GGUF, metadata keys describe the
+// part too: `split.no`, `split.count`, `split.tensors.count`.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,7 @@ struct NumberedName {
   friend bool operator==(const NumberedName&, const NumberedName&) = default;
 };
 
-/// nullopt if the file name, without its folder, does not match the pattern.
+/// nullopt if the file name does not match the pattern. `file_name` has no folder.
 [[nodiscard]] std::optional<NumberedName> parse_numbered_name(std::string_view file_name);
 
 /// Prefix of all keys that describe the part.
@@ -45,9 +46,9 @@ struct SplitInfo {
 /// nullopt for a file that is not one of several parts. Accepts integers of any type.
 [[nodiscard]] std::optional<SplitInfo> split_info(const Catalog& catalog);
 
-/// The same, checked; nullopt for a format without `Format::Sharding::parts`. A file is a part if its name
-/// (`-00001-of-00003`) or its keys say so. Then all three keys must exist, have the types that llama.cpp
-/// reads, and agree with the name.
+/// As `split_info`, with checks; nullopt for a format without `Format::Sharding::parts`. A file is a part if
+/// its name (`-00001-of-00003`) or its keys say so. The three keys of a part must exist, have the types that
+/// llama.cpp reads, and agree with the name.
 [[nodiscard]] Result<std::optional<SplitInfo>> checked_split_info(const Catalog& catalog,
                                                                   const Format* format,
                                                                   std::string_view file_name);

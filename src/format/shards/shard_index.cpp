@@ -23,8 +23,9 @@ Error broken_json(const json::Problem& problem) {
       .at_offset(problem.offset);
 }
 
-/// The weight_map: for each tensor the length of its name, the name, and its file. The file is 0 if it is
-/// that of the previous tensor, otherwise the length of its name + 1 and the name.
+/// The packed weight_map: for each tensor the length of its name, the name, and its file. The file is stored
+/// as 0 if the previous tensor is in the same file, otherwise as the length of the file name plus 1 and the
+/// file name.
 struct PackedMap {
   Packed packed;
   std::size_t tensors = 0;

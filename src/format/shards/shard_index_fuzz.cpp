@@ -1,5 +1,5 @@
-// Whatever the text: no crash, memory in proportion, and every file that an index names stays below its
-// folder.
+// For any text: no crash, memory in proportion to the text, and every file of an index is below the folder of
+// the index.
 #include <cstdint>
 #include <cstdlib>
 #include <vector>
@@ -9,7 +9,7 @@
 #include "testing/fuzz_format.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  // An exact copy on the heap, so that a read past its end is seen.
+  // An exact copy on the heap, so that a sanitizer detects a read past its end.
   const std::vector<std::uint8_t> text(data, data + size);
   ht::Result<std::optional<ht::ShardIndex>> index;
   ht::testing::check_memory(size, [&] { index = ht::parse_shard_index(std::as_bytes(std::span(text))); });

@@ -31,7 +31,8 @@ constinit const Replaced by_default;
 constinit const Replaced* replaced = &by_default;
 constinit std::atomic<const Replaced*> previous = &by_default;
 
-// The kernel fills in the signals that exist; glibc leaves the rest of a sigset_t uninitialized.
+// Compares only the part of the mask that the kernel fills in: glibc leaves the rest of a sigset_t
+// uninitialized.
 bool is_same(const struct sigaction& a, const struct sigaction& b) noexcept {
   constexpr std::size_t mask_bytes = _NSIG / 8;
   return a.sa_handler == b.sa_handler && a.sa_flags == b.sa_flags &&

@@ -1,4 +1,4 @@
-// Whose fault it is: the handler of SIGBUS beside handlers of others, in threads and in forked children.
+// The library's SIGBUS handler together with handlers of the program, threads and forked children.
 #include <fcntl.h>
 #include <sys/mman.h>
 
@@ -33,7 +33,7 @@ TEST_F(FaultHandlers, a_fault_outside_of_sections_ends_the_process) {
   EXPECT_EQ(terminating_signal_after_truncation(FaultPolicy::guarded, walk), SIGBUS);
   EXPECT_EQ(terminating_signal_after_truncation(FaultPolicy::off, walk), SIGBUS);
   EXPECT_EQ(terminating_signal_after_truncation(FaultPolicy::zero_fill, walk), 0);
-  // Also after a section that was told.
+  // The same after a section that returned an Error.
   EXPECT_EQ(terminating_signal_after_truncation(FaultPolicy::guarded,
                                                 [](Bytes bytes) {
                                                   if (guarded_sum(bytes)) abort();
@@ -55,7 +55,7 @@ TEST_F(FaultHandlers, a_fault_in_a_section_over_other_bytes_ends_the_process) {
       SIGBUS);
 }
 
-// A mapping that the library does not know, of a file that is cut behind the first page.
+// Returns a mapping that the library does not know, of a file that ends after the first page.
 const volatile char* foreign_pages(const std::filesystem::path& path) {
   write_file(path, std::string(2 * page, '\1'));
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -113,7 +113,7 @@ TEST_F(FaultHandlers, chain_to_an_earlier_handler_and_restore_it) {
       cut_to(page);
       EXPECT_FALSE(guarded_sum(mapped.bytes()));
       EXPECT_EQ(earlier_calls, 1);
-      // A page of the mapping itself, without a section.
+      // A fault outside of a section, in a page of the library's mapping.
       bad_page = reinterpret_cast<const volatile char*>(mapped.bytes().data()) + page;
       EXPECT_EQ(*bad_page.load(), 0);
       EXPECT_EQ(earlier_calls, 2);
@@ -126,7 +126,7 @@ TEST_F(FaultHandlers, chain_to_an_earlier_handler_and_restore_it) {
   sigaction(SIGBUS, &at_first, nullptr);
 }
 
-// The disposition of the signal before the file is mapped.
+// Installs the disposition that the library finds when it maps a file.
 void install(void (*handler)(int), int flags = 0) {
   struct sigaction earlier{};
   earlier.sa_handler = handler;
@@ -272,8 +272,8 @@ TEST_F(FaultHandlers, distinguish_many_mappings) {
   }
 }
 
-// Some threads fault in mappings of their own while others map, fault, unmap, and put memory where the file
-// was. Zero pages over that memory would be a handler that has come too late.
+// Some threads fault in their own mappings. Other threads map a file, fault, unmap the file and map memory at
+// its address. A handler that runs too late would replace this memory by zeros.
 TEST_F(FaultHandlers, never_replace_memory_at_a_reused_address) {
   constexpr int rounds = 100;
   constexpr int threads = 2;

@@ -1,7 +1,7 @@
 // A Port that shows folders as they will be after a commit.
 //
 // Files that are written but not yet renamed are found under their final names; files that the commit removes
-// are not found. So the new files can be read before the old ones are changed.
+// are not found. A caller can thus read the new files before the old ones are changed.
 #pragma once
 
 #include <filesystem>
@@ -14,8 +14,9 @@
 
 namespace ht::inline v1::io {
 
-/// The files have to outlive this object and must not be committed before. `open` returns their own handles,
-/// which `close` leaves open. Paths are compared in normal form; `list` shows the current folder.
+/// The files have to outlive this object and must not be committed while it exists. `open` returns the
+/// handles of the files, which `close` leaves open. Paths are compared in normal form. `list` returns the
+/// names on disk, without the pending changes.
 class PendingPort final : public Port {
  public:
   PendingPort(std::span<const AtomicFile> files, std::span<const std::filesystem::path> removed, Port& port)

@@ -130,15 +130,15 @@ class Port {
   /// Maps shared, read-only pages; `offset` is a multiple of `page_bytes` and `bytes` is not 0.
   /// `function_not_supported` on a system without mappings.
   [[nodiscard]] virtual IoResult<Region> map(FileHandle file, std::uint64_t offset, std::uint64_t bytes) = 0;
-  /// The same with private, writable pages: a page is copied when it is written, and the file never changes.
+  /// As `map`, with private, writable pages: a page is copied when it is written, and the file never changes.
   [[nodiscard]] virtual IoResult<Region> map_private(FileHandle file, std::uint64_t offset,
                                                      std::uint64_t bytes) = 0;
   virtual IoResult<void> unmap(Region region) = 0;
   /// Replaces mapped pages by pages of the file, in one step (MAP_FIXED). `bytes` of the region may be
   /// rounded up to whole pages.
   [[nodiscard]] virtual IoResult<void> map_over(Region region, FileHandle file, std::uint64_t offset) = 0;
-  /// The region begins and ends at page boundaries. `invalid_argument` for advice that the system does not
-  /// support.
+  /// Gives the system advice on a region, which begins and ends at page boundaries. `invalid_argument` for
+  /// advice that the system does not support.
   [[nodiscard]] virtual IoResult<void> advise(Region region, Strategy::Advice advice) = 0;
   [[nodiscard]] virtual std::uint64_t page_bytes() const noexcept = 0;
 
@@ -154,7 +154,7 @@ class Port {
   /// touches. `operation_not_permitted` if the kernel does not report it to this user: Linux reports it to
   /// the file's owner, to users that may write to the file, and with CAP_FOWNER.
   [[nodiscard]] virtual IoResult<void> cached(FileHandle file, std::span<Source::CacheQuery> parts) = 0;
-  /// Drops the whole pages of that part of a file from the page cache, except pages that are mapped or not
+  /// Drops the whole pages inside a part of a file from the page cache, except pages that are mapped or not
   /// yet written to disk.
   [[nodiscard]] virtual IoResult<void> forget(FileHandle file, std::uint64_t offset, std::uint64_t bytes) = 0;
   [[nodiscard]] virtual IoResult<FileSystem> file_system(FileHandle file) = 0;
@@ -186,12 +186,12 @@ class Port {
   /// May write less than requested. Never raises SIGXFSZ; returns `file_too_large` instead.
   [[nodiscard]] virtual IoResult<std::uint64_t> write_at(FileHandle file, std::uint64_t offset,
                                                          Bytes from) = 0;
-  /// Shares the blocks of a part with another file (reflink); they are stored once until one file is written
-  /// to. Offsets and size are multiples of the file system's block size. `operation_not_supported`,
-  /// `cross_device_link` or `invalid_argument` if the blocks cannot be shared.
+  /// Shares the blocks of a part with another file (reflink). The blocks are stored once until one of the
+  /// files is written to. Offsets and size are multiples of the file system's block size.
+  /// `operation_not_supported`, `cross_device_link` or `invalid_argument` if the blocks cannot be shared.
   [[nodiscard]] virtual IoResult<void> clone_range(const CopyRequest& request) = 0;
   /// Copies within the kernel (copy_file_range). May copy less than requested; returns 0 at the end of the
-  /// file. Errors as above, or `function_not_supported`.
+  /// file. Errors as `clone_range`, or `function_not_supported`.
   [[nodiscard]] virtual IoResult<std::uint64_t> copy_range(const CopyRequest& request) = 0;
   /// Sets the size of the file and allocates disk space for all of it.
   [[nodiscard]] virtual IoResult<void> allocate(FileHandle file, std::uint64_t bytes) = 0;

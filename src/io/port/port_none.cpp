@@ -84,7 +84,7 @@ Port& system_port() noexcept {
 
 // Without mappings there are no faults.
 FaultHandler::FaultHandler() = default;
-// NOLINTNEXTLINE(modernize-use-equals-default): other ports have more to do, so it is not trivial
+// NOLINTNEXTLINE(modernize-use-equals-default): the class is not trivial, as in the other ports
 FaultHandler::~FaultHandler() {}
 
 }  // namespace ht::inline v1::io

@@ -411,8 +411,8 @@ class PosixPort final : public Port {
   }
 
   // Since Linux 5.2 mincore reports every page as resident, unless the user owns the file or may write to it;
-  // some sandboxes report it always. A page far behind the end of the file is never resident, which tests
-  // both.
+  // some sandboxes always do so. A page far behind the end of the file is never resident, so a query of such
+  // a page detects both cases.
   bool mincore_reports(FileHandle file) {
     constexpr std::uint64_t beyond_large_pages = std::uint64_t{2} << 30;
     const auto stat = this->stat(file);

@@ -64,7 +64,7 @@ TEST(PosixPort, returns_no_bytes_after_the_end) {
   EXPECT_TRUE(port.close(*handle));
 }
 
-// As on a kernel before 6.5.
+// Makes cachestat fail with ENOSYS, as on kernels before 6.5.
 bool hide_cachestat() {
   constexpr unsigned cachestat_number = 451;
   std::array<sock_filter, 4> rules{{{BPF_LD | BPF_W | BPF_ABS, 0, 0, 0},
@@ -76,14 +76,14 @@ bool hide_cachestat() {
          prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
 }
 
-// After this, root is a user like all others.
+// Afterwards root has no more rights than other users.
 bool drop_capabilities() {
   __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
   std::array<__user_cap_data_struct, 2> none{};
   return syscall(SYS_capset, &header, none.data()) == 0;
 }
 
-// What a process of its own gets from `cached` of the whole file, which is not in the page cache.
+// The result of `cached` in a child process without capabilities, for a file that is not in the page cache.
 enum class Answer { nothing_cached, not_permitted, other, not_set_up };
 Answer query_page_cache_as_user(const std::filesystem::path& path, bool with_cachestat) {
   const pid_t child = fork();
@@ -125,7 +125,7 @@ TEST(PosixPort, reports_the_page_cache_to_the_owner_alone) {
     EXPECT_EQ(query_page_cache_as_user(path, with_cachestat), Answer::nothing_cached);
   ASSERT_EQ(chown(path.c_str(), nobody, nobody), 0);
   EXPECT_EQ(query_page_cache_as_user(path, false), Answer::not_permitted);
-  // cachestat answers everybody before Linux 6.16; that answer is true as well.
+  // Before Linux 6.16 cachestat reports to every user; that result is correct too.
   const auto answer = query_page_cache_as_user(path, true);
   EXPECT_TRUE(answer == Answer::not_permitted || answer == Answer::nothing_cached)
       << static_cast<int>(answer);
@@ -191,7 +191,7 @@ TEST(PosixPort, lists_only_folders) {
   EXPECT_EQ(port.list(folder / "none").error(), std::errc::no_such_file_or_directory);
 }
 
-// A child process, as the limit stays for good. Exit status 0 is success.
+// Runs the body in a child process, because it changes limits or descriptors. Exit status 0 is success.
 template <class Body>
 int in_child(Body body) {
   const pid_t child = fork();

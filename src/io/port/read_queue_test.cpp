@@ -1,4 +1,4 @@
-// Both queues, the system's and that of threads, keep the same promises.
+// The queue of the system and ThreadQueue keep the same contract.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -87,7 +87,7 @@ TEST_P(ReadQueues, refuse_more_than_their_depth) {
   EXPECT_EQ(fifth.error(), std::errc::resource_unavailable_try_again);
   ASSERT_TRUE(queue_->complete());
   EXPECT_TRUE(submit(4, 4, texts[4]));
-  queue_.reset();  // before what is read into goes
+  queue_.reset();  // before `texts`, which the reads write to
 }
 
 TEST_P(ReadQueues, return_no_completion_without_a_read_in_flight) {
@@ -110,7 +110,7 @@ TEST_P(ReadQueues, wait_for_reads_in_flight_on_destruction) {
   std::array<std::string, 4> texts;
   texts.fill(std::string(100, '.'));
   for (std::uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(submit(0, i, texts[i]));
-  queue_.reset();  // a sanitizer would tell of a read into what is freed next
+  queue_.reset();  // a sanitizer would report a read that writes to `texts` after it is freed
 }
 
 TEST_P(ReadQueues, can_be_reused) {
@@ -142,7 +142,7 @@ TEST(ThreadQueues, read_even_without_a_thread) {
   write_file(folder / "f", "abc");
   auto& port = system_port();
   const auto file = port.open(folder / "f").value();
-  ThreadQueue queue(reading(port), 0, 8);  // no thread, and no room either
+  ThreadQueue queue(reading(port), 0, 8);  // depth 0: the queue is always full
   std::string text(3, '.');
   EXPECT_FALSE(queue.submit({file, 0, std::as_writable_bytes(std::span(text)), 1}));
   ThreadQueue alone(reading(port), 2, 0);

@@ -36,7 +36,7 @@ class ThreadQueue final : public ReadQueue {
   std::vector<ReadRequest> to_do_;
   std::vector<ReadDone> done_;
   bool over_ = false;
-  std::vector<std::jthread> threads_;  // last, as they use the rest
+  std::vector<std::jthread> threads_;  // last: the threads use the other members
 };
 
 }  // namespace ht::inline v1::io

@@ -63,7 +63,7 @@ RC_GTEST_PROP(ArenaLayout, has_space_for_every_byte, ()) {
                         *rc::gen::element<std::uint64_t>(1, 2, 8)});
   }
   const auto layout = lay_out(requests).value();
-  // Reads do not lie over each other in memory.
+  // Reads do not overlap in memory.
   std::uint64_t end = 0;
   for (std::size_t i = 0; i < layout.reads.size(); ++i) {
     RC_ASSERT(layout.read_positions[i] >= end);
@@ -74,7 +74,7 @@ RC_GTEST_PROP(ArenaLayout, has_space_for_every_byte, ()) {
     const auto& [range, alignment, into] = requests[i];
     if (range.bytes == 0) continue;
     RC_ASSERT(layout.positions[i] % alignment == 0);
-    // Some read brings exactly these bytes there.
+    // One of the reads fills the position with the requested bytes.
     bool brought = false;
     for (std::size_t k = 0; k < layout.reads.size(); ++k) {
       const auto& read = layout.reads[k];

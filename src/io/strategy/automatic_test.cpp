@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::uint64_t gib = std::uint64_t{1} << 30;
 
-// A cold file of 4 GiB on a disk, with room for it.
+// A file of 4 GiB on a local disk that is not in the page cache and fits into memory.
 Facts cold() {
   return {.latency = Source::Latency::near, .bytes = 4 * gib, .cached_bytes = 0, .budget_bytes = 16 * gib};
 }
@@ -52,7 +52,7 @@ TEST(Choice, treats_an_unknown_page_cache_as_empty_and_reports_it) {
     EXPECT_EQ(unknown.strategy, known.strategy);
     EXPECT_TRUE(unknown.reason.starts_with(known.reason));
     EXPECT_NE(unknown.reason.find("unknown"), std::string::npos);
-    facts.bytes = 0;  // zero of zero bytes is not all of them
+    facts.bytes = 0;  // 0 cached bytes of 0 do not count as cached
     EXPECT_NE(choose(facts).code, "already_cached");
   }
 }
@@ -62,7 +62,7 @@ TEST(Choice, of_a_file_beyond_memory_is_to_stream) {
   facts.budget_bytes = 3 * gib;
   EXPECT_EQ(choose(facts).strategy, Strategy::Kind::staged);
   EXPECT_EQ(code_of(facts), "larger_than_memory");
-  // A budget that was set counts for pages that are there, an estimate of free memory does not.
+  // A budget set by the caller limits cached pages too; an estimate of the free memory does not.
   facts.cached_bytes = facts.bytes;
   EXPECT_EQ(code_of(facts), "already_cached");
   facts.budget_is_set = true;
@@ -71,7 +71,8 @@ TEST(Choice, of_a_file_beyond_memory_is_to_stream) {
   EXPECT_EQ(code_of(facts), "larger_than_memory");
   facts.budget_is_set = false;
   EXPECT_EQ(code_of(facts), "file_is_memory");
-  // The padding of `read` does not count for pages.
+  // `memory_bytes` includes the padding of `read`. If only the padding exceeds the budget, the choice is to
+  // map.
   facts = cold();
   facts.latency = Source::Latency::far;
   facts.budget_bytes = facts.bytes;

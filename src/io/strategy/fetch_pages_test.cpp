@@ -16,7 +16,7 @@ namespace {
 
 using testing::Call;
 
-// Large enough for trials of all ways with pieces of a page.
+// The file is large enough to try all ways with pieces of one page.
 class FetchPages : public ::testing::Test {
  protected:
   static constexpr std::uint64_t page = 4096;
@@ -39,7 +39,7 @@ class FetchPages : public ::testing::Test {
         },
         options);
   }
-  // All bytes of both ranges, in order.
+  // Expects all bytes of both ranges, in order.
   void expect_all_pieces() const {
     ASSERT_EQ(pieces_.size(), 1900U);
     EXPECT_EQ(pieces_.front(), (FileRange{0, 100, page}));
@@ -61,7 +61,7 @@ TEST_F(FetchPages, delivers_every_piece_in_order) {
   ASSERT_TRUE(fetched);
   expect_all_pieces();
   EXPECT_GT(fetched->bytes_per_second, 0);
-  // More than one call a piece: some were tried after a readahead call.
+  // More calls than pieces: some pieces were fetched after a readahead call.
   EXPECT_GT(port_.count(Call::advise), 1900);
 }
 

@@ -26,7 +26,7 @@ std::vector<std::byte> some_bytes(std::size_t count) {
   return bytes;
 }
 
-// Lines of the process's map that name the file, and its open descriptors to it.
+// Returns the number of mappings of the file in this process plus the number of its open descriptors.
 std::size_t traces_of(const std::filesystem::path& path) {
   std::size_t traces = 0;
   std::ifstream maps("/proc/self/maps");
@@ -34,7 +34,7 @@ std::size_t traces_of(const std::filesystem::path& path) {
     if (line.find(path.string()) != std::string::npos) ++traces;
   }
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;  // the iterator's own descriptor is closed by the time it is looked at
+    std::error_code gone;  // set for the descriptor of the iterator, which may be closed already
     if (std::filesystem::read_symlink(entry.path(), gone) == path) ++traces;
   }
   return traces;
@@ -45,7 +45,7 @@ class Mapping : public ::testing::Test {
   std::unique_ptr<MappedFile> open() {
     return std::make_unique<MappedFile>(FileSource::open(path_, port_).value());
   }
-  // A file that the address space has no room for.
+  // Opens the file as if the address space had no room for it.
   std::unique_ptr<MappedFile> open_windowed() {
     port_.fail_at(Call::map, port_.count(Call::map), std::errc::not_enough_memory);
     return open();
@@ -115,7 +115,7 @@ TEST_F(Mapping, process_map_is_restored_after_the_last_owner) {
     const auto file = open();
     owner = map_all(*file).value().owner;
     EXPECT_EQ(map_all(*file).value().owner, owner);
-    EXPECT_EQ(traces_of(path_), 2U);  // one mapping and one descriptor, however many owners
+    EXPECT_EQ(traces_of(path_), 2U);  // one mapping and one descriptor for any number of owners
   }
   EXPECT_EQ(traces_of(path_), 2U);
   owner.reset();
@@ -162,7 +162,7 @@ TEST_F(Mapping, mapping_can_be_unmapped) {
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code(), ErrorCode::unmap_failed);
   EXPECT_EQ(done.error().rule(), "mapping_can_be_unmapped");
-  // It still stands, and the second try succeeds.
+  // The mapping still exists, and the second attempt succeeds.
   EXPECT_TRUE(std::ranges::equal(memory.bytes, bytes_));
   EXPECT_EQ(file->release(memory), true);
   EXPECT_EQ(port_.mapped_regions(), 0);

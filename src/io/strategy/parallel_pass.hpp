@@ -131,7 +131,7 @@ class ParallelPass {
   std::optional<Error> error_;  // of the lowest piece that failed
   std::size_t failed_piece_ = SIZE_MAX;
   bool over_ = false;
-  std::vector<std::jthread> threads_;  // last, as they use the rest
+  std::vector<std::jthread> threads_;  // last: the threads use the other members
 };
 
 struct FetchOptions {

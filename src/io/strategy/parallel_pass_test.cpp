@@ -83,7 +83,7 @@ TEST(ParallelPass, works_on_several_pieces_at_once) {
 
 TEST(ParallelPass, reports_the_lowest_piece_that_failed) {
   for (int turn = 0; turn < 50; ++turn) {
-    // The higher of two fails first, each time.
+    // Piece 4 always fails before piece 3.
     std::latch failed(1);
     ParallelPass pass(std::vector<std::uint64_t>(20, 10),
                       [&](std::size_t piece, std::size_t, Way) -> Result<void> {
@@ -97,7 +97,7 @@ TEST(ParallelPass, reports_the_lowest_piece_that_failed) {
     const auto done = pass.wait_for(3);
     ASSERT_FALSE(done);
     EXPECT_EQ(done.error().message(), "piece 3");
-    // It stays that one.
+    // Later calls return the same error.
     EXPECT_EQ(pass.wait_for(19).error().message(), "piece 3");
   }
 }
@@ -136,7 +136,7 @@ TEST(ParallelPass, a_stop_ends_the_wait) {
     ParallelPass pass(std::vector<std::uint64_t>(10, 10),
                       [&](std::size_t piece, std::size_t, Way) -> Result<void> {
                         if (piece == 5) source.request_stop();
-                        if (piece > 5) return fail(broken(piece));  // the stop comes before it
+                        if (piece > 5) return fail(broken(piece));  // fails after the stop request
                         return {};
                       },
                       {.ways = std::span(&way, 1), .max_ahead = 1, .stop = source.get_token()});

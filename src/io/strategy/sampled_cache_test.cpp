@@ -29,7 +29,7 @@ TEST(SampledCache, samples_of_large_ranges_are_few_and_inside_the_range) {
     EXPECT_TRUE(within) << sample.file << ' ' << sample.offset << ' ' << sample.bytes;
     if (sample.file == 0) ++in_first;
   }
-  // As many as its share: 700 of 1724 MiB.
+  // The share of samples in file 0 is its share of the bytes: 700 of 1724 MiB.
   EXPECT_NEAR(static_cast<double>(in_first) / static_cast<double>(samples.size()), 700. / 1724., 0.02);
 }
 

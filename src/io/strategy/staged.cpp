@@ -179,7 +179,7 @@ class Shell {
   }
 
   staged::Event perform(const staged::Begin& begin) {
-    // A chunk that found the queue full is started first.
+    // A chunk that a full queue refused before is started first.
     const auto chunk = waiting_ ? std::exchange(waiting_, std::nullopt) : plan_.next();
     if (!chunk) return staged::NothingLeft{};
     if (options_.before_read) options_.before_read(*chunk);

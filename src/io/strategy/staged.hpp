@@ -91,7 +91,7 @@ struct Staged {
                                          const ChunkConsumer& consumer, const StagedOptions& options = {});
 
 /// Reads each range into the caller's memory of exactly its size (`size_mismatch`). Direct reads need memory
-/// aligned as the file; if most of it is not, they go through a ring and are copied.
+/// aligned as the file; if most of the memory is not, chunks are read into a ring and copied.
 [[nodiscard]] Result<Staged> load_into(std::span<const MutableBytes> into, const Sources& sources,
                                        std::span<const FileRange> ranges, const StagedOptions& options = {});
 

@@ -11,7 +11,7 @@ namespace {
 
 Error some_error() { return Error(ErrorCode::read_failed, "test", "it failed"); }
 
-// One of each, such that every pair makes sense if the table has it.
+// Returns one value of each state, with a ring that is valid for every event of the transition table.
 std::vector<State> states() {
   const Ring ring{.slots = 2, .begun = 2, .in_flight = 2};
   return {Running{ring}, Draining{ring, some_error()}, Done{}, Failed{some_error()}};
@@ -65,7 +65,7 @@ TEST(StagedMachine, reads_before_it_delivers) {
   EXPECT_EQ(std::get<Begin>(at.effect.value()).slot, 1U);
   at = step(at.next, Begun{});
   EXPECT_TRUE(std::holds_alternative<Await>(at.effect.value()));
-  // What arrives out of order waits for its turn.
+  // A chunk that arrives early waits for the chunks before it.
   at = step(at.next, Arrived{1});
   EXPECT_TRUE(std::holds_alternative<Await>(at.effect.value()));
   at = step(at.next, Arrived{0});
@@ -99,7 +99,7 @@ TEST(StagedMachine, waits_for_reads_in_flight_before_it_fails) {
   at = step(at.next, Arrived{1});
   EXPECT_TRUE(std::holds_alternative<Await>(at.effect.value()));
   at = step(at.next, ReadFailed{Error(ErrorCode::internal)});
-  // The first error is the one that is told.
+  // The first error is reported.
   EXPECT_EQ(std::get<Failed>(at.next).error.rule(), "test");
 }
 
@@ -110,7 +110,7 @@ TEST(StagedMachine, queue_accepts_a_read) {
   EXPECT_TRUE(std::holds_alternative<Await>(busy.effect.value()));
 }
 
-// Every pair of the table, from every state that a ring of two can have.
+// Covers every pair of the transition table, from every state of a ring with two slots.
 TEST(StagedMachine, diagram_matches_the_docs) {
   testing::StateDiagram diagram("Running", {"Done", "Failed"});
   std::vector<State> all;

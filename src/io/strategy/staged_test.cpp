@@ -62,7 +62,7 @@ class StagedLoad : public ::testing::Test {
         options);
   }
 
-  /// Both files, at odd places.
+  /// Ranges of both files at unaligned offsets.
   [[nodiscard]] static std::vector<FileRange> ranges() {
     return {{0, 5, 9 * page}, {1, 0, file_bytes}, {0, page, 1}};
   }
@@ -70,7 +70,7 @@ class StagedLoad : public ::testing::Test {
     return contents('a').substr(5, 9 * page) + contents('b') + contents('a').substr(page, 1);
   }
 
-  /// Memory cut up as the ranges are.
+  /// Splits the memory into one part per range.
   [[nodiscard]] static std::vector<MutableBytes> parts_of(std::string& memory) {
     std::vector<MutableBytes> parts;
     std::size_t begin = 0;
@@ -140,7 +140,7 @@ TEST_F(StagedLoad, retries_refused_direct_reads_with_buffering) {
 }
 
 TEST_F(StagedLoad, bytes_can_be_read) {
-  // Each read in turn, and the machine is usable again.
+  // Each read fails in turn, and the next load works again.
   for (int nth = 0;; ++nth) {
     port_.fail_at(Call::complete, port_.count(Call::complete) + nth, std::errc::io_error);
     const auto staged = load(ranges());
@@ -174,7 +174,7 @@ TEST_F(StagedLoad, reports_failure_of_any_submission) {
 
 TEST_F(StagedLoad, reads_can_be_awaited) {
   for (int nth = 0;; ++nth) {
-    // Then not even those that are under way can be waited for but by the queue itself.
+    // Two waits fail, so only the destructor of the queue waits for the reads in flight.
     for (int i = 0; i < 2; ++i) {
       port_.fail_at(Call::await, port_.count(Call::await) + nth + i, std::errc::not_enough_memory);
     }
@@ -208,7 +208,7 @@ TEST_F(StagedLoad, an_error_of_the_consumer_ends_it) {
 }
 
 TEST_F(StagedLoad, work_is_not_stopped) {
-  // At every chunk.
+  // Requests a stop at each chunk in turn.
   for (int at = 0;; ++at) {
     std::stop_source source;
     int seen = 0;
@@ -279,7 +279,7 @@ TEST_F(StagedLoad, into_memory_is_direct_if_aligned) {
   const auto aligned = load_into(in_line, files, range);
   ASSERT_TRUE(aligned);
   EXPECT_EQ(std::memcmp(memory.data(), contents('a').data() + page, 4 * page), 0);
-  // What is not goes through a ring.
+  // Memory that is not aligned is filled through a ring.
   const std::vector<MutableBytes> out_of_line{MutableBytes(memory).last(4 * page)};
   const auto odd = load_into(out_of_line, files, range);
   ASSERT_TRUE(odd);

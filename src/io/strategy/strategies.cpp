@@ -37,7 +37,7 @@ class PagesAhead {
   [[nodiscard]] std::uint32_t threads() const { return failed_ ? 0 : pass_.way().threads; }
 
  private:
-  // A multiple of large pages.
+  // A multiple of the size of a large page.
   static constexpr std::uint64_t piece_bytes = std::uint64_t{8} << 20;
   static constexpr std::array<Way, 3> ways{
       {{Engine::populate, 2}, {Engine::populate, 4}, {Engine::populate, 1}}};

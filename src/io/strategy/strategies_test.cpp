@@ -112,10 +112,10 @@ TEST_F(Strategies, mapped_uses_windows_if_the_file_does_not_fit) {
   EXPECT_FALSE(mapped.file(0).is_mapped());
   auto other = send_request<Strategy::MapDone>(mapped, Strategy::MapRequest{{0, 20'000, 1}}).value();
   EXPECT_EQ(port_.mapped_regions(), 2);
-  // Pages are fetched through a window of their own, which goes again.
+  // Pages are fetched through a temporary window.
   EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Strategy::Advice::populate));
   EXPECT_EQ(port_.mapped_regions(), 2);
-  // Other advice has nothing to act on.
+  // Other advice maps nothing, because its effect would end with the window.
   const int maps = port_.count(Call::map);
   EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Strategy::Advice::random));
   EXPECT_EQ(port_.count(Call::map), maps);
@@ -187,7 +187,7 @@ TEST_F(Strategies, source_can_be_mapped) {
   EXPECT_EQ(error.code(), ErrorCode::unsupported_strategy);
   EXPECT_EQ(error.rule(), "source_can_be_mapped");
   EXPECT_EQ(error.path(), "remote");
-  // Its bytes are read instead where that is all that is needed.
+  // `visit` does not need a mapping: it reads the bytes.
   std::string seen;
   EXPECT_TRUE(mapped.file(0).visit(7, 9, [&](Bytes bytes) -> Result<void> {
     seen = text_of(bytes);
@@ -213,7 +213,7 @@ TEST_F(Strategies, any_source_can_be_loaded) {
   const auto answers = read.load(requests, {});
   EXPECT_EQ(text_of(done(answers[0]).bytes), contents().substr(100, 30'000));
   EXPECT_EQ(text_of(done(answers[1]).bytes), contents().substr(5, 1000));
-  // The source's own error comes through.
+  // The load returns the error of the source.
   remote->fails_at_ = 100 + 4096;
   const auto failed = error_of(ReadStrategy(sources, {.chunk_bytes = 4096}).load(requests, {})[0]);
   EXPECT_EQ(failed.code(), ErrorCode::network_failed);
@@ -236,7 +236,7 @@ TEST_F(Strategies, read_uses_owned_memory) {
 }
 
 TEST_F(Strategies, staged_ranges_are_in_their_files) {
-  // Whoever loads is told, and nobody dies of a file that is missing.
+  // A load of a missing file returns an error and does not end the process.
   ReadStrategy read(sources_);
   std::vector<std::byte> memory(1);
   const std::vector<MutableBytes> into{memory};
@@ -321,7 +321,7 @@ TEST_F(Strategies, strategy_supports_the_request) {
   expect_refused(read, Strategy::AdviseRequest{{0, 0, 1}, Strategy::Advice::drop});
 }
 
-// A strategy of a caller's that only knows single loads.
+// A strategy of the caller that only implements single loads.
 class OneByOne final : public Strategy {
  public:
   explicit OneByOne(const Sources& sources) : sources_(sources) {}

@@ -23,7 +23,7 @@ struct Settled {
   int trials = 0;
 };
 
-// Runs all trials at the rates that are made up, in bytes per second.
+// Runs all trials with invented rates, in bytes per second.
 Settled settle(Tuner& tuner, const std::function<double(const Way&)>& rate) {
   Settled settled;
   while (const auto bytes = tuner.trial_bytes()) {

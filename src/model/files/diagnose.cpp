@@ -22,7 +22,7 @@ std::uint64_t end_of_data(const Entry& entry) {
   return checked::add(entry.offset, entry.bytes).value_or(UINT64_MAX);
 }
 
-// In bytes; a complex number has the alignment of its parts.
+// Returns the alignment of an element in bytes; a complex number has the alignment of its parts.
 std::uint64_t element_alignment(const Entry& entry) {
   const auto dtype = find_dtype(entry.dtype);
   if (!dtype || dtype->bits < 16) return 1;
@@ -36,7 +36,7 @@ bool has_control_character(std::string_view name) {
 using Warnings = std::vector<Error>;
 using Files = std::span<const FileSize>;
 
-// Empty if the entry's file is not in `files`.
+// Returns the path of the entry's file; empty if `files` does not contain the file.
 std::string path_of(const Entry& entry, Files files) {
   return entry.file < files.size() ? files[entry.file].path.string() : std::string();
 }
@@ -196,7 +196,7 @@ std::vector<Error> missing_data(const Catalog& catalog, std::span<const FileSize
 
 namespace {
 
-// Whether the path could not be examined: an error instead of a finding.
+// Returns whether the path could not be examined. `diagnose` then fails and returns no diagnosis.
 bool is_not_examined(const Error& error, const std::filesystem::path& path) {
   constexpr std::array always{ErrorCode::out_of_memory, ErrorCode::cancelled, ErrorCode::internal,
                               ErrorCode::unsupported_platform};
@@ -224,7 +224,8 @@ void check_shards(Model::Diagnosis& diagnosis, const Error& error, const std::fi
   }
 }
 
-// Guesses the format from the file name. Errors other than these two come from the parser of that format.
+// Guesses the format from the file name. The result is empty for the two errors that occur before the format
+// is known; other errors come from its parser.
 std::string likely_format(const Error& error, const std::filesystem::path& path,
                           std::span<const Format> formats) {
   if (error.code() == ErrorCode::bad_magic || error.code() == ErrorCode::not_found) return {};
@@ -273,7 +274,7 @@ Result<Model::Diagnosis> diagnose(const std::filesystem::path& path, const OpenO
     }
     if (diagnosis.model) check_catalog(diagnosis, how);
     if (!opened && diagnosis.problems.empty()) diagnosis.problems.push_back(opened.error());
-    // A problem of the model as a whole.
+    // A problem of the whole model gets the path from the user.
     for (auto* const errors : {&diagnosis.problems, &diagnosis.warnings}) {
       for (auto& error : *errors) {
         if (error.path().empty()) error = Error(std::move(error).at_path(path.native()));

@@ -93,7 +93,7 @@ TEST(Diagnoses, entries_have_dtype_and_shape) {
 }
 
 TEST(Diagnoses, entries_do_not_overlap) {
-  // The second lies within the first, the third behind the second and within the first, too.
+  // Both b and c are inside a, and c begins after the end of b.
   const auto shared = catalog_of("irpa", {entry("a", 0, U8::tag, 100), entry("b", 10), entry("c", 50)});
   const auto warnings = warnings_of(shared, std::array{FileSize{"f", 100}});
   ASSERT_EQ(warnings.size(), 1U);

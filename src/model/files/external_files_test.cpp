@@ -15,7 +15,7 @@ using testing::says;
 using testing::tensor_note;
 using testing::write_file;
 
-// An archive with one tensor of its own and one each in two other files.
+// An archive with one tensor of its own and one tensor in each of two other files.
 class ExternalFiles : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -89,7 +89,7 @@ TEST_F(ExternalFiles, missing_files_of_numbered_archives_are_listed) {
 }
 
 TEST_F(ExternalFiles, external_files_have_a_folder) {
-  // An archive that came as bytes must not open files of the current folder.
+  // An archive that is opened from bytes must not open files of the current folder.
   const auto bytes = testing::read_file(archive_);
   for (const bool allow_incomplete : {false, true}) {
     const auto error = refusal(Model::from_bytes(bytes, nullptr, {.allow_incomplete = allow_incomplete}),
@@ -112,7 +112,7 @@ TEST_F(ExternalFiles, external_data_is_complete) {
 TEST_F(ExternalFiles, numbered_archives_keep_their_files_apart) {
   const auto note = tensor_note("uint8", "[4]");
   std::filesystem::remove(archive_);
-  // The first names the second, too, which is then one file for both.
+  // The first archive also names the second as an external file. The model lists the second archive once.
   const std::string second = "m-00002-of-00002.irpa";
   write_file(folder_ / "m-00001-of-00002.irpa",
              irpa_file({{.name = "x", .note = note, .length = 4, .offset = 2, .path = "x.bin"},

@@ -148,8 +148,8 @@ Result<ModelFiles> open_at(const Path& path, const OpenOptions& options, Attempt
   return fail(std::move(file).error());
 }
 
-// Returns whether the file by which a set is opened was not replaced since. A writer renames that file before
-// it replaces any other, so if it is unchanged, all files belong to one set.
+// Returns whether the file by which the set was opened has not been replaced since. A writer renames this
+// file before all others, so if the file is the same, all files belong to one set.
 bool is_one_set(const Attempt& attempt, const OpenOptions& options) {
   if (!attempt.stat) return true;
   const auto now = port_of(options).stat(attempt.view.where(attempt.path));
@@ -157,7 +157,8 @@ bool is_one_set(const Attempt& attempt, const OpenOptions& options) {
   return now->device == attempt.stat->device && now->inode == attempt.stat->inode;
 }
 
-// Returns whether the failure may come from a file that was missing only briefly, also in a folder listing.
+// Returns whether the failure may be temporary: a writer may have renamed a file during the open or during
+// the listing of the folder.
 bool may_be_passing(const Error& error, const Attempt& attempt) {
   return is_missing(error.cause()) || (!attempt.stat && !error.cause());
 }
@@ -218,7 +219,7 @@ Result<ModelFiles> open_model_files(const Path& path, const OpenOptions& options
     const bool is_same = is_single || is_one_set(attempt, options);
     if (model && is_same) return model;
     view = HT_TRY(SetView::of_set(path, port_of(options)));
-    // A writer may have finished meanwhile, which is visible only as changed files.
+    // A writer that has finished meanwhile leaves no journal, so changed files are the only sign of it.
     const bool has_writer = !is_same || !view.is_empty() || !attempt.view.is_empty();
     const bool retries = i + 1 < tries && (has_writer || (i == 0 && may_be_passing(model.error(), attempt)));
     if (!model && !retries) return model;

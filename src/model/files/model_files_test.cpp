@@ -145,7 +145,7 @@ TEST_F(Merging, several_models_are_one_in_their_order) {
   EXPECT_EQ(merged.files().size(), 2U);
   EXPECT_EQ(merged.catalog().metadata().size(), 3U);
   EXPECT_TRUE(merged.raw("a"));
-  // A path from the root and one that is relative name different files.
+  // An absolute path and a relative path name different files.
   const auto before = std::filesystem::current_path();
   std::filesystem::current_path(folder_.path());
   const std::vector<std::filesystem::path> mixed{"b.safetensors", folder_ / "sub" / "a.safetensors"};
@@ -305,7 +305,7 @@ TEST_F(ModelFolder, index_size_within_limit) {
 
 class FilesOfModel : public ::testing::Test {
  protected:
-  // Their names, without the folder.
+  // Returns the paths of the model's files, relative to the folder.
   Names files(const std::filesystem::path& path) {
     Names names;
     for (const auto& file : files_of_model(path).value_or(std::vector<std::filesystem::path>()))

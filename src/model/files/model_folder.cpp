@@ -170,7 +170,7 @@ Result<FolderModels> models_of_folder(const Path& folder, const OpenOptions& opt
   SetView view;
   const auto names = HT_TRY(names_in(folder, options, &view));
   auto [indexes, weights] = contents_of(folder, names, options);
-  // Indexes of variants such as model.fp16.safetensors.index.json are stored beside that of the model itself.
+  // Indexes of variants such as model.fp16.safetensors.index.json are stored beside the index of the model.
   constexpr std::string_view usual = "model.safetensors.index.json";
   if (std::ranges::find(indexes, usual) != indexes.end()) indexes = {std::string(usual)};
   std::vector<FolderModel> models;

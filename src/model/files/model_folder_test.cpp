@@ -20,7 +20,7 @@ class ModelsIn : public ::testing::Test {
     EXPECT_TRUE(found) << to_string(found.error());
     return found.value_or(Paths{});
   }
-  // The error of a folder without weights.
+  // Expects the error of a folder without weights and returns it.
   Error missing(const Path& folder) {
     return refusal(Model::open(folder), ErrorCode::not_found, "folder_holds_weights");
   }
@@ -97,7 +97,7 @@ TEST_F(ModelsIn, the_cache_of_hugging_face_names_the_snapshot_to_open) {
   write_file(other / "model.gguf", "x");
   EXPECT_EQ(missing(folder_ / "hub").hint(), "open one of " + current.string() + ", " + other.string());
   EXPECT_TRUE(Model::open(current));
-  // A reference that leads nowhere, or out of the folder, is not followed.
+  // A reference that does not name a snapshot of the model is not followed.
   write_file(model / "refs/main", "../../../outside");
   EXPECT_EQ(missing(model).hint(), "open one of " + old.string() + ", " + current.string());
 }

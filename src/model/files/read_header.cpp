@@ -13,8 +13,8 @@
 namespace ht::inline v1 {
 namespace {
 
-// Memory for a header, not cleared. Page faults on fresh memory take longer than the read, so large pages are
-// used: they are fewer.
+// Uninitialized memory for a header. Page faults on new memory take longer than the read, so the memory uses
+// large pages, which cause fewer faults.
 class Buffer {
  public:
   explicit Buffer(io::Port& port) : port_(&port) {}
@@ -41,7 +41,7 @@ class Buffer {
     Memory larger(static_cast<std::byte*>(is_large ? std::aligned_alloc(large_page_bytes, capacity)
                                                    : std::malloc(capacity)));
     if (!larger) throw std::bad_alloc();
-    // If large pages are refused, small ones are used.
+    // If the system refuses large pages, the memory has small pages.
     if (is_large)
       static_cast<void>(port_->advise({larger.get(), capacity}, io::Strategy::Advice::huge_pages));
     std::copy_n(data_.get(), size_, larger.get());

@@ -75,7 +75,7 @@ Result<void> check_numbering(const std::filesystem::path& path, const ShardIndex
     const auto numbered = parse_numbered_name(file);
     if (!numbered) continue;
     auto unnamed = numbered->all();
-    // Both are sorted.
+    // Both lists are sorted.
     std::erase_if(unnamed, [&](const auto& name) { return std::ranges::binary_search(index.files, name); });
     if (unnamed.empty()) continue;
     return fail(
@@ -196,7 +196,7 @@ Result<ModelFiles> merge(std::vector<ModelFiles> shards, std::string_view left_o
   for (auto& shard : shards) {
     std::vector<std::uint32_t> numbers;
     for (auto& file : shard.files) {
-      // Not converted to UTF-8: different names have to stay different.
+      // The name is not converted to UTF-8, so that different names stay different.
       const auto relative = file.path.lexically_relative(folder);
       const auto name = (relative.empty() ? file.path : relative).generic_string();
       numbers.push_back(named.empty() ? 0 : HT_TRY(builder.add_file(name)));

@@ -121,7 +121,7 @@ TEST_F(ShardSet, indexed_tensors_exist) {
   EXPECT_EQ(error.tensor(), "a");
   EXPECT_EQ(error.path(), index_.string());
   EXPECT_TRUE(says(error, "'m-00001-of-00002.safetensors'"));
-  // In another file than the index says is not there either.
+  // A tensor in another file than the index says counts as missing.
   write_file(two_, shard_file({"c", "a"}));
   expect_refusal(Model::open(index_), ErrorCode::stale_index, "indexed_tensors_exist");
 }
@@ -220,7 +220,7 @@ TEST_F(ShardSet, no_handle_leaks_if_a_call_fails) {
         EXPECT_EQ(port.open_files(), 0);
         EXPECT_EQ(port.mapped_regions(), 0);
       }
-      EXPECT_GT(nth, 2);  // as many at least as there are shards
+      EXPECT_GT(nth, 2);  // each shard makes the call at least once
     }
   }
 }

@@ -22,14 +22,15 @@ struct Part {
   std::uint16_t count = 3;
   std::int32_t tensors = 4;
   Names names{};
-  /// A key that is not written, and one that is of another type.
+  /// A key to leave out, and a key to write as u32.
   std::string_view left_out{};
   std::string_view as_u32{};
 };
 
 constexpr std::array<std::string_view, 3> split_keys{"split.no", "split.count", "split.tensors.count"};
 
-// GGUF v3 with F32 [1] tensors, each the position of its letter in the alphabet.
+// Returns a GGUF v3 file with F32 [1] tensors. Each value is the position of the tensor's name in the
+// alphabet.
 std::vector<std::byte> gguf(const Part& part, bool has_split_keys = true) {
   Written file;
   const auto text = [&](std::string_view words) -> Written& { return file.u64(words.size()).text(words); };
@@ -79,7 +80,7 @@ TEST_F(SplitGguf, opens_by_any_part_and_by_its_folder) {
     ASSERT_TRUE(model) << to_string(model.error());
     EXPECT_EQ(names_of(model->catalog()), (Names{"a", "b", "c", "d"}));
     EXPECT_EQ(model->files(), (std::vector{path(1), path(2), path(3)}));
-    EXPECT_FALSE(model->catalog().metadata().find("split.no"));  // together they are whole
+    EXPECT_FALSE(model->catalog().metadata().find("split.no"));  // the joined model has no split keys
     for (const auto* name : {"a", "b", "c", "d"}) {
       EXPECT_EQ((model->tensor<F32, Rank<1>>(name).value()(0)), static_cast<float>(name[0] - 'a'));
     }
@@ -190,7 +191,7 @@ TEST_F(SplitGguf, one_of_one_needs_no_split_keys) {
   const testing::TemporaryFolder other;
   write_file(other / "m-00001-of-00001.gguf", gguf({.names = {"a"}}, false));
   EXPECT_TRUE(Model::open(other.path()));
-  // Keys that contradict the name are refused all the same.
+  // Keys that contradict the name are refused nevertheless.
   write_file(other / "m-00001-of-00001.gguf", gguf({.count = 3, .names = {"a"}}));
   expect_refusal(Model::open(other.path()), ErrorCode::missing_shard, "split_part_is_named_by_its_number");
   write_file(other / "m-00001-of-00002.gguf", gguf({.count = 1, .names = {"a"}}));

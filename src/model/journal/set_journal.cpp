@@ -20,7 +20,7 @@ using Path = std::filesystem::path;
 constexpr std::string_view magic = "htensor-journal-1";
 constexpr std::string_view index_suffix = ".index.json";
 constexpr std::string_view seal_ending = ".htseal";
-// The limit of an index: a journal has two entries per shard.
+// The same limit as for an index: a journal has only two entries per shard.
 constexpr std::uint64_t max_bytes = 100'000'000;
 
 Error not_well_formed(std::string message) {
@@ -75,7 +75,7 @@ bool is_missing(std::error_code cause) noexcept {
 std::string set_name_of(const Path& member) {
   auto name = member.filename().string();
   if (name.ends_with(index_suffix)) name.resize(name.size() - index_suffix.size());
-  // The name of a set may itself look like that of a shard.
+  // The name of a set may itself look like the name of a shard.
   while (const auto numbered = parse_numbered_name(name)) name = numbered->stem + numbered->extension;
   return name;
 }

@@ -5,8 +5,8 @@
 // `m-00001-of-00003.gguf`, `m.safetensors` for `m.safetensors.index.json`. Its fields end with a zero byte:
 //
 //   htensor-journal-1
-//   old  TEMPORARY  NAME     for each file of the old set, the file that the set is opened by first
-//   new  TEMPORARY  NAME     for each file of the new set, the file that the set is opened by last
+//   old  TEMPORARY  NAME     for each file of the old set; first the file by which the set is opened
+//   new  TEMPORARY  NAME     for each file of the new set; last the file by which the set is opened
 //   16 hexadecimal digits    CRC-64/NVME of all bytes before them
 //
 // The journal is in effect once the first old file is renamed to its temporary name. Before that the set
@@ -62,7 +62,7 @@ struct SetJournal {
 /// Maps the files of sets to their current paths while journals are in effect. Read-only.
 class SetView {
  public:
-  /// Every file is at its own path.
+  /// A view without journals: every file is at its own path.
   SetView() = default;
   /// Reads the journal of the set of `member`. Costs one system call if there is none.
   [[nodiscard]] static Result<SetView> of_set(const std::filesystem::path& member, io::Port& port);

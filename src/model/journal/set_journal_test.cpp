@@ -26,7 +26,7 @@ const SetJournal example{.old_files = {{"m.safetensors.index.json", ".htensor-1.
                                        {"model.htseal", ".htensor-4.part"},
                                        {"m.safetensors.index.json", ".htensor-5.part"}}};
 
-// With the checksum that makes the parser read on.
+// Returns a journal with a valid checksum, so that the parser reads the fields. `|` stands for a zero byte.
 std::vector<std::byte> journal_of(std::string text) {
   for (auto& c : text) c = c == '|' ? '\0' : c;
   text += format_text("{:016x}", crc64nvme(bytes_of(text)));
@@ -85,7 +85,7 @@ TEST(SetJournal, journal_names_files_of_its_set) {
   }
 }
 
-// A split GGUF or a set with an index, and a journal beside it.
+// A folder with the files of a set and its journal.
 class Unfinished : public ::testing::Test {
  protected:
   void write_journal(const SetJournal& journal) {
@@ -140,7 +140,7 @@ TEST_F(Unfinished, set_is_unchanged_while_opening) {
   write_file(index, text);
   int replaced = 0;
   port_.before_each([&](testing::Call call, int) {
-    // Before the last look at the index.
+    // Replaces the index before each stat of it.
     if (call != testing::Call::stat_path) return;
     ++replaced;
     write_file(folder_ / "new", text);
@@ -168,13 +168,13 @@ TEST_F(Unfinished, costs_one_stat_without_a_journal) {
   EXPECT_EQ(single.count(testing::Call::open), 1);
 }
 
-// Files of the example, each with its name as its contents.
+// Writes files whose contents are their names.
 void write_names(const TemporaryFolder& folder, std::initializer_list<std::string_view> names) {
   for (const auto name : names) write_file(folder / name, name);
 }
 
 TEST_F(Unfinished, old_files_stay_until_all_new_files_are_renamed) {
-  // A user removed the seal, which was renamed before the kill.
+  // The new seal was renamed into place before the kill, and a user removed it later.
   write_names(folder_, {".htensor-1.part", ".htensor-2.part", "m-00001-of-00001.safetensors",
                         "m.safetensors.index.json"});
   write_journal(example);
@@ -205,7 +205,7 @@ TEST_F(Unfinished, journal_is_removed_before_the_files_of_an_unstarted_replaceme
     write_names(folder_, {"m.safetensors.index.json", "m-00001-of-00002.safetensors", ".htensor-3.part",
                           ".htensor-4.part", ".htensor-5.part"});
     write_journal(example);
-    // The rest of the calls is never made, as after a kill.
+    // All further calls of unlink fail, which leaves the files as a kill would.
     FaultyPort port;
     port.fail_from(testing::Call::unlink, nth, std::errc::io_error);
     EXPECT_FALSE(finish_set(folder_ / "m.safetensors.index.json", port));
@@ -249,7 +249,7 @@ TEST_F(Unfinished, lock_without_claims_is_the_file_itself) {
   EXPECT_TRUE(SetLock::acquire(folder_ / "m.safetensors", port_));
 }
 
-// A writer of another file claims the lock of a killed one for a moment, to remove it.
+// A writer of another file briefly claims the lock of a killed writer in order to remove it.
 TEST_F(Unfinished, waits_for_a_briefly_held_lock) {
   write_file(folder_ / ".htensor-m.safetensors.part", "");
   const auto other = io::system_port().open(folder_ / ".htensor-m.safetensors.part").value();
@@ -305,7 +305,7 @@ TEST_F(ReplacedSet, is_restored_after_any_failure_and_syncs_names_in_order) {
     EXPECT_EQ(is_old, index.size() != 3);
     EXPECT_NE(is_old, std::filesystem::exists(folder_ / "m-00001-of-00001.safetensors"));
     for (const auto& name : folder_.names()) EXPECT_FALSE(name.starts_with(".")) << name;
-    // The old index comes back last, after a sync, and nothing is removed before another.
+    // The old index is restored last, after a sync. Files are removed only after another sync.
     const auto first = std::ranges::find(calls, Call::unlink);
     if (is_old && std::ranges::count(calls, Call::rename) > 4) {
       EXPECT_EQ(*(first - 1), Call::sync);
@@ -315,7 +315,7 @@ TEST_F(ReplacedSet, is_restored_after_any_failure_and_syncs_names_in_order) {
   }
 }
 
-// A live writer at every call of a reader: the reader gets one of the sets.
+// Runs a writer before each call of a reader in turn: the reader must get one of the two sets.
 class LiveWriter : public Unfinished {
  protected:
   static constexpr std::string_view index_name = "m.safetensors.index.json";
@@ -380,7 +380,7 @@ TEST_F(LiveWriter, may_replace_a_set_during_a_read) {
   }
 }
 
-// A name of 255 bytes is legal, and a journal's would be longer.
+// A file name of 255 bytes is legal, but the name of its journal would be longer.
 TEST_F(Unfinished, file_with_a_name_too_long_for_a_journal_has_none) {
   const auto path = folder_ / (std::string(243, 'n') + ".safetensors");
   EXPECT_TRUE(finish_set(path, port_));

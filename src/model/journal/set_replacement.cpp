@@ -20,9 +20,9 @@ Error in_use(const Path& member) {
       .with_hint("retry when the other program has finished");
 }
 
-// The steps of a replacement. Each step can be repeated after a kill: a rename whose source is gone was done
-// before. The constructor allocates all memory, because an exception between two steps would leave neither
-// set complete.
+// The steps of a replacement. Each step can be repeated after a kill: a rename whose source does not exist is
+// already done. The constructor allocates all memory, because an exception between two steps would leave
+// neither set complete.
 class Replacement {
  public:
   Replacement(Path journal, const SetJournal& files, IfExists if_exists, io::Port& port)
@@ -72,7 +72,7 @@ class Replacement {
     return remove_old();
   }
 
-  /// Whether only the removal of old files is left.
+  /// Whether the new set is in place, so that only the removal of old files is left.
   [[nodiscard]] bool is_in_place() const noexcept { return is_in_place_; }
 
   /// Undoes `forward` in this process, and removes the new files.
@@ -129,7 +129,8 @@ class Replacement {
         .with_hint("restore the file, or remove the journal and write the set again");
   }
 
-  // A user may have removed temporary files; the old files then stay in place.
+  // Fails if a new file is missing, because a user may have removed temporary files. In this case `forward`
+  // does not rename or remove any file.
   [[nodiscard]] Result<void> check_new_files() const {
     for (const auto& file : new_) {
       if (HT_TRY(exists(file.temporary))) continue;
@@ -155,7 +156,7 @@ class Replacement {
   }
 
   Result<void> remove(const Path& path) {
-    // Retry once, otherwise the next writer has to.
+    // Retries once. If that fails too, the next writer has to remove the file.
     return remove_file(path, port_) ? Result<void>() : remove_file(path, port_);
   }
 
@@ -176,7 +177,7 @@ class Replacement {
     while (true) {
       const auto done = port_.sync(handle_);
       if (!done && done.error() == std::errc::interrupted) continue;
-      // EINVAL: the file system cannot fsync folders, which is ignored.
+      // EINVAL is ignored: the file system cannot fsync folders.
       if (done || done.error() == std::errc::invalid_argument) return {};
       return fail(failed("folder_can_be_synced", "fsync its folder", journal_, done.error()));
     }

@@ -61,7 +61,7 @@ concept NotInMemory = std::same_as<S, Unbound> || std::same_as<S, Evicted> || st
 template <class S>
 concept NotLoading = NotInMemory<S> || std::same_as<S, Mapped>;
 
-// A failed request changes nothing.
+// A failed request does not change the state.
 template <class S>
   requires NotLoading<S> || std::same_as<S, Resident>
 Step on(const S& state, const RequestFailed& event) {

@@ -25,7 +25,7 @@ std::uint64_t alignment_of(const Entry& entry) {
   return std::min(std::bit_floor(std::max<std::uint64_t>(bytes, 1)), max_alignment);
 }
 
-// In a child that returns from a callback in which the parent forked.
+// Returns the error for a child process that returns from a callback in which the parent forked.
 Error forked_during_load() {
   return Error(ErrorCode::bad_state, "load_ends_in_its_process",
                "the process forked in a callback of the load")
@@ -58,7 +58,7 @@ ResidencyShell::Guarded& ResidencyShell::take_over() const {
   }
   Guarded* found = guarded_.load(std::memory_order_acquire);
   if (forks == own->forks) {
-    // Another thread of this process is here already; it does not block.
+    // Another thread of this process is already creating the object; it does not block.
     for (; !found->belongs_to_this_process(); found = guarded_.load(std::memory_order_acquire))
       std::this_thread::yield();
     return *found;
@@ -208,7 +208,7 @@ Result<std::vector<std::size_t>> ResidencyShell::load(std::span<const std::size_
     return fail(Error(ErrorCode::in_use, "loads_are_not_nested", "tensor is being loaded by this thread")
                     .with_hint("do not load from a callback of a load"));
   }
-  // The callback may be the only place where the caller requests a stop.
+  // Calls `on_progress` regularly, because a caller may request a stop only there.
   while (!own.load_ended.wait_for(lock, work.stop, wait_between_reports, [&] {
     return own.loader == std::thread::id();
   }) && !work.stop.stop_requested()) {

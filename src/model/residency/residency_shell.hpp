@@ -1,9 +1,9 @@
 // Keeps the states of a model's tensors and performs the requests of their state machines. Thread-safe.
 //
-// Fork: a load of the parent does not exist in a forked child. Its tensors are `Failed` there and can be
-// loaded again. A fork while another thread changes a state, which takes microseconds, or releases memory:
-// the child cannot use the states, so it starts without them. Its tensors are mapped, not resident; memory of
-// the parent's loads stays allocated, and `map_private` maps anew.
+// Fork: a load of the parent does not exist in a forked child. The tensors of the load are `Failed` in the
+// child and can be loaded again. If the fork happens while another thread changes a state (which takes
+// microseconds) or releases memory, the child cannot use the states and starts without them: its tensors are
+// mapped, not resident, memory of the parent's loads stays allocated, and `map_private` makes new mappings.
 #pragma once
 
 #include <atomic>
