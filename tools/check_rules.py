@@ -16,7 +16,7 @@ COMMENT = re.compile(r"//.*")
 # Not after a brace, because the table of the codes has braces.
 RULE = re.compile(r'(?<!\{)ErrorCode::\w+\s*,\s*"(\w+)"')
 # Helpers that choose the code: from the cause, or always the same one.
-HELPER = re.compile(r'(?:\b(?:failed|outside|lost)\(|\bcode_for\(\w+\),)\s*"(\w+)"')
+HELPER = re.compile(r'(?:\b(?:failed|outside|would_lose_error)\(|\bcode_for\(\w+\),)\s*"(\w+)"')
 TEST = re.compile(r"^\s*(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP|RC_GTEST_FIXTURE_PROP)\(\s*\w+\s*,\s*(\w+)", re.MULTILINE)
 
 # Folders whose errors must have a hint, in the same statement: `Error(...).with_hint(...)`.

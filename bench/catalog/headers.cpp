@@ -108,7 +108,7 @@ Result<std::vector<std::byte>> make_file(const std::filesystem::path& path, std:
   file.close();
   std::error_code cause;
   std::filesystem::resize_file(path, encoded.file_bytes, cause);
-  if (!file || cause) return fail(Error(ErrorCode::write_failed).because(cause));
+  if (!file || cause) return fail(Error(ErrorCode::write_failed).with_cause(cause));
   return std::move(encoded.header);
 }
 

@@ -30,7 +30,7 @@ std::uint64_t by_byte_at_a_time(Bytes bytes) {
   return ~sum;
 }
 
-std::uint64_t right_crc64nvme(Bytes bytes) {
+std::uint64_t expected_crc64nvme(Bytes bytes) {
   return ~crc64::by_table(bytes.data(), bytes.size(), ~std::uint64_t{0});
 }
 

@@ -21,7 +21,7 @@ using Combine = std::uint64_t (*)(std::uint64_t first, std::uint64_t second, std
 std::uint64_t by_crc64nvme(Bytes bytes);
 std::uint64_t by_byte_at_a_time(Bytes bytes);
 /// The expected answer of both.
-std::uint64_t right_crc64nvme(Bytes bytes);
+std::uint64_t expected_crc64nvme(Bytes bytes);
 
 // 64-bit numbers added by std::accumulate. The memory must contain whole 64-bit numbers.
 std::uint64_t by_accumulate(Bytes bytes);

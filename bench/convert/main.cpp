@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "bench/convert/contenders.hpp"
-#include "bench/convert/sharing_disk.hpp"
+#include "bench/convert/reflink_disk.hpp"
 #include "bench/load/child.hpp"
 #include "bench/load/must.hpp"
 #include "bench/load/options.hpp"
@@ -92,7 +92,7 @@ FigureGoal peak_goal(const Workload& source, const Path& target) {
 FigureGoal sharing_goal(const Folder& folder, const Options& options) {
   FigureGoal goal{
       .text = "shared blocks: convert --layout shared", .unit = "ms", .limit = 150, .at_least = false};
-  const auto disk = SharingDisk::mount(folder / "", options.bytes * 2 + (std::uint64_t{1} << 30));
+  const auto disk = ReflinkDisk::mount(folder / "", options.bytes * 2 + (std::uint64_t{1} << 30));
   if (!disk) return goal;
   const auto source = make_workload(disk->path() / "source.safetensors", options.bytes);
   const auto target = disk->path() / "target.irpa";

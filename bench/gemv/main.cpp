@@ -60,7 +60,7 @@ ht::Storage repeated(const Path& path, ht::Bytes from, std::int64_t times) {
   system_must(::fdatasync(file.fd()) == 0, "fdatasync");
   const auto mapped = std::make_shared<const Mapping>(file, from.size() * static_cast<std::uint64_t>(times));
   std::filesystem::remove(path);
-  return value_of(ht::Storage::kept_read_only(mapped, ht::Bytes(mapped->data(), mapped->size())));
+  return value_of(ht::Storage::owned_read_only(mapped, ht::Bytes(mapped->data(), mapped->size())));
 }
 
 template <class T>

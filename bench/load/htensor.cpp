@@ -71,7 +71,7 @@ Turn few_by_load(const Workload& workload, io::Strategy::Kind strategy) {
   const Stopwatch watch;
   const auto model = value_of(Model::open(workload.path));
   const auto loaded =
-      value_of(ht::load(model, {.strategy = strategy, .use = io::Strategy::Use::few, .glob = glob}));
+      value_of(ht::load(model, {.strategy = strategy, .use = io::Strategy::Use::few, .filter = glob}));
   const auto answer = few_answer(workload, [&](const Place& place) { return bytes_of(model, place); });
   return {watch.seconds(), answer, note_of(loaded)};
 }
@@ -86,8 +86,8 @@ Turn few_by_stream(const Workload& workload) {
   };
   const Stopwatch watch;
   const auto model = value_of(Model::open(workload.path));
-  const auto loaded =
-      value_of(ht::stream(model, take, {.strategy = io::Strategy::Kind::staged, .glob = workload.few_glob}));
+  const auto loaded = value_of(
+      ht::stream(model, take, {.strategy = io::Strategy::Kind::staged, .filter = workload.few_glob}));
   const auto answer = few_answer(workload, [&](const Place& place) { return Bytes(first.at(place.name)); });
   return {watch.seconds(), answer, note_of(loaded)};
 }

@@ -38,7 +38,7 @@ struct Pool {
     auto block = std::make_shared<std::vector<std::byte>>(bytes);
     allocated_bytes += bytes;
     const ht::MutableBytes all(*block);
-    return ht::Storage::kept_by(std::move(block), all);
+    return ht::Storage::owned_by(std::move(block), all);
   }
 };
 static_assert(ht::Compatible<Pool, ht::F32> && !ht::Compatible<Pool, ht::F64>);

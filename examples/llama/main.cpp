@@ -82,7 +82,7 @@ ht::Result<void> run(const Options& options) {
   const auto vocabulary = llama.table.dims().front();
   const ht::Rank<2> shape(std::ssize(all) / vocabulary, vocabulary);
   const auto saved = HT_TRY(ht::to_save("logits", HT_TRY(ht::Tensor<D, ht::Rank<2>>::of(shape, all))));
-  HT_TRY(ht::save(options.logits, std::span(&saved, 1), {.how = {.if_exists = ht::IfExists::replace}}));
+  HT_TRY(ht::save(options.logits, std::span(&saved, 1), {.apply = {.if_exists = ht::IfExists::replace}}));
   return {};
 }
 

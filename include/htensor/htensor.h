@@ -712,9 +712,9 @@ typedef struct ht_hash_options {
   const ht_work* work;
 } ht_hash_options;
 
-/// Writes checksums of every byte of the model to `FILE.htseal`, or to `model.htseal` for a set, beside the
-/// model. HT_CHECKSUM_MISMATCH if the files do not match an existing seal. `seal` may be NULL; otherwise the
-/// caller frees `*seal`.
+/// Writes checksums of every byte of the model to `FILE.htseal` beside the file, or beside part 1 of a split
+/// GGUF; for a shard index or a folder, to `model.htseal` in the folder. HT_CHECKSUM_MISMATCH if the files do
+/// not match an existing seal. `seal` may be NULL; otherwise the caller frees `*seal`.
 HT_C_API ht_status ht_model_seal(const ht_model* model, const ht_hash_options* options, ht_seal** seal,
                                  ht_error** error);
 /// Reads the seal of the model at `path`, or the seal itself if `path` ends in ".htseal". HT_NOT_SEALED,
@@ -943,9 +943,9 @@ typedef struct ht_converted {
 } ht_converted;
 
 /// Writes the model to `target`, in another format or with other names, types or layout. Bytes that do not
-/// change are shared or copied by the kernel. The write is atomic. The target may be the model's own file.
-/// HT_WOULD_LOSE, HT_ALREADY_EXISTS, HT_CHANGED_UNDERFOOT, HT_NO_SPACE, HT_WRITE_FAILED, HT_IN_USE,
-/// HT_CANCELLED.
+/// change are shared, or copied through a few small buffers. The write is atomic. The target may be the
+/// model's own file. HT_WOULD_LOSE, HT_ALREADY_EXISTS, HT_CHANGED_UNDERFOOT, HT_NO_SPACE, HT_WRITE_FAILED,
+/// HT_IN_USE, HT_CANCELLED.
 HT_C_API ht_status ht_model_convert(const ht_model* model, const char* target,
                                     const ht_convert_options* options, const ht_converted** converted,
                                     ht_error** error);

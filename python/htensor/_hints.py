@@ -22,7 +22,7 @@ _FLAGS = {
     "plain": "plain",
     "raw-bytes": "raw_bytes",
     "round": "round",
-    "usual-order": "normalize_layout",
+    "normalize-layout": "normalize_layout",
 }
 # Options of the program with a value, and the keywords for them.
 _VALUES = {
@@ -66,7 +66,7 @@ _RULES: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"`htensor (seal|convert)`", r"`htensor.\1`"),
     (r"`?htensor convert (\w+) (\S+?\.irpa)`", r'`htensor.convert(\1, "\2")`'),
     (r"`?htensor convert (?:SRC DST )?--rename A=B`?", "`htensor.convert(source, target, rename={A: B})`"),
-    (r"`?htensor convert (--exclude NAME|--canonical|--usual-order)`?", r"`htensor.convert(source, target, \1)`"),
+    (r"`?htensor convert (--exclude NAME|--canonical|--normalize-layout)`?", r"`htensor.convert(source, target, \1)`"),
     (r"--algorithm (\w+)", r"algorithm='\1'"),
     (r"--rename OLD=NEW", "rename={OLD: NEW}"),
     (r"--type chooses", "htensor.Value chooses"),

@@ -176,7 +176,7 @@ class Model(_native.Model, Mapping[str, Tensor]):
                     tensor.verify()
                 np = _types.import_numpy()
                 if buffer.shape != tensor.shape:
-                    raise ValueError(f"tensor {name!r} has the shape {tensor.shape}, but its array {buffer.shape}")
+                    raise ValueError(f"tensor {name!r} has the shape {tensor.shape}, but its array has {buffer.shape}")
                 np.copyto(buffer, tensor.numpy(), casting="equiv")
                 return {}
             if column_major:

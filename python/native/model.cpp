@@ -21,7 +21,7 @@ void unshare(Handle* handle) {
 
 Handle* handle_of(PyObject* object) {
   if (!PyObject_TypeCheck(object, model_type)) {
-    PyErr_SetString(PyExc_TypeError, "a htensor.Model is needed");
+    PyErr_SetString(PyExc_TypeError, "expected a htensor.Model");
     return nullptr;
   }
   Handle* handle = reinterpret_cast<ModelObject*>(object)->handle;
@@ -284,7 +284,7 @@ static PyObject* model_at(PyObject* self, PyObject* number) {
   if (!handle) return nullptr;
   if (index < ht_model_count(handle->model)) return new_tensor(handle, index);
   unshare(handle);
-  PyErr_SetString(PyExc_IndexError, "the model has fewer tensors");
+  PyErr_SetString(PyExc_IndexError, "index of the tensor is out of range");
   return nullptr;
 }
 

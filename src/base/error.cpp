@@ -198,7 +198,7 @@ Error&& Error::at_offset(std::uint64_t offset) && noexcept {
   return std::move(*this);
 }
 
-Error&& Error::because(std::error_code cause) && noexcept {
+Error&& Error::with_cause(std::error_code cause) && noexcept {
   change([&](Details& details) { details.cause = cause; });
   return std::move(*this);
 }

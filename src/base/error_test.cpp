@@ -39,7 +39,7 @@ Error full_error() {
       .at_path("model.ht")
       .at_tensor("blk.0.weight")
       .at_offset(600)
-      .because(std::make_error_code(std::errc::io_error));
+      .with_cause(std::make_error_code(std::errc::io_error));
 }
 
 void expect_full(const Error& error) {
@@ -93,7 +93,7 @@ TEST(ErrorCodes, values_never_change) {
   EXPECT_EQ(static_cast<int>(ErrorCode::internal), 51);
 }
 
-TEST(ErrorCodes, an_unknown_number_reads_as_internal) {
+TEST(ErrorCodes, unknown_code_is_described_as_internal) {
   EXPECT_EQ(to_string(code_number(0)), "internal");
   EXPECT_EQ(to_string(code_number(error_code_count + 1)), "internal");
   EXPECT_EQ(describe(code_number(255)), describe(ErrorCode::internal));

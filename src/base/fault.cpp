@@ -7,7 +7,7 @@
 // - `Mapping::users` counts handlers that use a mapping. A handler increments it, then reads the entry
 //   again; unregistering changes the entry, then waits until the count is 0. So pages are replaced only while
 //   their mapping is registered, never after they were unmapped.
-// - `trouble` counts handlers in progress and mappings with zero pages. A handler increments it, then
+// - `unsettled` counts handlers in progress and mappings with zero pages. A handler increments it, then
 //   reads the sections; a section publishes or withdraws itself, then reads the count. So a handler sees
 //   every open section, or the section sees the handler and restores the file's pages under the mutex.
 #include <algorithm>
@@ -72,7 +72,7 @@ void for_each(Block<Entry>& first, const Take& take) {
 
 constinit Block<Mapping> mappings;
 constinit Block<SectionSlot> sections;
-constinit std::atomic<std::uint64_t> trouble{0};
+constinit std::atomic<std::uint64_t> unsettled{0};
 constinit std::mutex mutex;  // the handler does not lock it
 constinit SectionSlot* shared_slots = nullptr;
 constinit bool first_block_is_shared = false;
@@ -118,7 +118,7 @@ SectionSlot* shared_slot() noexcept {
 void lower(std::atomic<std::uintptr_t>& address, std::uintptr_t to) noexcept {
   auto before = address.load();
   while (to < before && !address.compare_exchange_weak(before, to)) continue;
-  if (before == nowhere && to != nowhere) ++trouble;
+  if (before == nowhere && to != nowhere) ++unsettled;
 }
 
 // Replaces zero pages by the pages of the file. Waits for handlers in progress, which may still map zeros; a
@@ -128,7 +128,7 @@ bool restore(Mapping& mapping) noexcept {
   while (mapping.users != 0) std::this_thread::yield();
   const bool is_done = mapping.source->restore(zeros - mapping.begin);
   if (!is_done) lower(mapping.zeros, zeros);
-  --trouble;
+  --unsettled;
   return is_done;
 }
 
@@ -143,7 +143,7 @@ void set_mark(SectionSlot& slot, std::uintptr_t address, Mapping& mapping,
   slot.mark = Mark::written;
 }
 
-// Replaces the zero pages in the ranges of a section that begins or ends while `trouble` is not 0. Waits
+// Replaces the zero pages in the ranges of a section that begins or ends while `unsettled` is not 0. Waits
 // until every handler that saw the section earlier has returned. If pages cannot be replaced, a section that
 // begins gets the fault.
 void settle(SectionSlot* slots, bool begins) noexcept {
@@ -177,7 +177,7 @@ Error describe(const SectionSlot& slot) noexcept {
     const Mapping& mapping = *slot.mapping.load();
     if (mapping.sequence == slot.generation) return mapping.source->describe(slot.address - mapping.begin);
     return Error(ErrorCode::read_failed, "mapped_pages_can_be_read",
-                 "cannot read a page of a mapped file, which has been unmapped since")
+                 "cannot read a page: its file was unmapped during the read")
         .with_hint("keep the model until all reads have returned");
   } catch (...) {  // thrown by the caller's `tensor_at`
     return Error(ErrorCode::read_failed, "mapped_pages_can_be_read", {});
@@ -204,7 +204,7 @@ void set(Mapping& mapping, std::uintptr_t begin, std::uintptr_t end) noexcept {
 std::optional<Pages> range_of(const SectionSlot& slot) noexcept {
   const auto sequence = slot.sequence.load();
   const Pages range{slot.begin.load(std::memory_order_acquire), slot.end.load(std::memory_order_acquire)};
-  // A section that begins between the two reads sees `trouble`.
+  // A section that begins between the two reads sees `unsettled`.
   if (sequence % 2 == 0 || slot.sequence != sequence) return std::nullopt;
   return range;
 }
@@ -222,7 +222,7 @@ bool is_covered(std::uintptr_t page, std::uintptr_t page_bytes) noexcept {
 
 Incident::Incident(const void* address) noexcept
     : address_(reinterpret_cast<std::uintptr_t>(address)), mapping_(nullptr) {
-  ++trouble;
+  ++unsettled;
   for_each(mappings, [&](Mapping& mapping) {
     const auto holds_address = [&] { return mapping.begin <= address_ && address_ < mapping.end; };
     if (mapping_ != nullptr || !holds_address()) return;
@@ -240,7 +240,7 @@ Incident::Incident(const void* address) noexcept
 
 Incident::~Incident() {
   if (mapping_ != nullptr) --mapping_->users;
-  --trouble;
+  --unsettled;
 }
 
 std::optional<Pages> Incident::claim(std::uintptr_t page_bytes) noexcept {
@@ -299,7 +299,7 @@ bool Range::remove(const std::function<bool()>& unmap) {
     set(*mapping_, pages.begin, pages.end);
     return false;
   }
-  if (mapping_->zeros.exchange(nowhere) != nowhere) --trouble;
+  if (mapping_->zeros.exchange(nowhere) != nowhere) --unsettled;
   std::exchange(mapping_, nullptr)->source = nullptr;
   return true;
 }
@@ -345,7 +345,7 @@ Section::Section(std::span<const Bytes> ranges) noexcept {
     slot->mark.store(Mark::none, std::memory_order_release);
     slot->sequence.exchange(slot->sequence.load(std::memory_order_relaxed) + 1);
   }
-  if (trouble != 0) settle(slots_, true);
+  if (unsettled != 0) settle(slots_, true);
 }
 
 Section::~Section() {
@@ -362,7 +362,7 @@ std::optional<Error> Section::end(const Error* body_error) noexcept {
   for (auto* slot = slots_; slot != nullptr; slot = slot->next) {
     slot->sequence.exchange(slot->sequence.load(std::memory_order_relaxed) + 1);
   }
-  if (trouble != 0) settle(slots_, false);
+  if (unsettled != 0) settle(slots_, false);
   std::optional<Error> error;
   while (auto* const slot = pop(slots_)) {
     if (!error && slot->mark.load(std::memory_order_acquire) != Mark::none) error = describe(*slot);
@@ -374,10 +374,10 @@ std::optional<Error> Section::end(const Error* body_error) noexcept {
 void before_fork() { mutex.lock(); }
 void after_fork_in_parent() { mutex.unlock(); }
 void after_fork_in_child() {
-  trouble = 0;
+  unsettled = 0;
   for_each(mappings, [](Mapping& mapping) {
     mapping.users = 0;
-    if (mapping.zeros != nowhere) ++trouble;
+    if (mapping.zeros != nowhere) ++unsettled;
   });
   for_each(sections, [](SectionSlot& slot) {
     if (slot.sequence % 2 == 0 || slot.thread == this_thread()) return;

@@ -50,7 +50,7 @@ TEST(Try, returns_the_error_unchanged) {
                     .at_path("a.ht")
                     .at_tensor("w")
                     .at_offset(7)
-                    .because(std::make_error_code(std::errc::io_error)));
+                    .with_cause(std::make_error_code(std::errc::io_error)));
   };
   const Error direct = source().error();
   const auto inner = [&]() -> Result<std::string> { return std::to_string(HT_TRY(source())); };

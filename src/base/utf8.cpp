@@ -12,7 +12,7 @@ constexpr bool between(unsigned char byte, unsigned char low, unsigned char high
 }
 
 // Returns the number of leading ASCII bytes, rounded down to a multiple of 8: most names are all ASCII.
-std::size_t plain_words(std::string_view text) noexcept {
+std::size_t ascii_prefix_bytes(std::string_view text) noexcept {
   constexpr std::uint64_t high_bits = 0x8080'8080'8080'8080;
   std::size_t at = 0;
   for (std::uint64_t word = 0; at + sizeof(word) <= text.size(); at += sizeof(word)) {
@@ -55,7 +55,7 @@ std::size_t character_bytes(std::string_view text) noexcept {
 
 bool is_utf8(std::string_view text) noexcept {
   while (!text.empty()) {
-    text.remove_prefix(plain_words(text));
+    text.remove_prefix(ascii_prefix_bytes(text));
     if (text.empty()) break;
     const std::size_t bytes = character_bytes(text);
     if (bytes == 0) return false;
@@ -109,7 +109,7 @@ void append_json_string(std::string& out, std::string_view text) {
   out += '"';
 }
 
-std::string_view path_fault(std::string_view path) noexcept {
+std::string_view path_problem(std::string_view path) noexcept {
   if (path.empty()) return "is empty";
   if (!is_utf8(path)) return "is not valid UTF-8";
   if (path.find('\0') != path.npos) return "contains a NUL byte";

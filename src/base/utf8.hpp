@@ -27,6 +27,6 @@ void append_json_string(std::string& out, std::string_view text);
 /// Checks that a relative path names a file inside its base folder. Returns an empty text if the path is
 /// valid, else the problem, for instance "is absolute". Checks the text only: symbolic links belong to the
 /// user and are followed, because the Hugging Face cache uses them.
-[[nodiscard]] std::string_view path_fault(std::string_view path) noexcept;
+[[nodiscard]] std::string_view path_problem(std::string_view path) noexcept;
 
 }  // namespace ht::inline v1

@@ -182,18 +182,18 @@ TEST(JsonText, invalid_utf8_is_replaced) { EXPECT_EQ(quoted("a\xFF"), "\"a\xEF\x
 TEST(ConfinedPath, stays_below_its_folder) {
   for (const auto* path :
        {"a", "a.safetensors", "a/b", "./a", "a/./b", "a//b", "..a", "a..", "a...b/c", "ü", " "}) {
-    EXPECT_EQ(path_fault(path), "") << path;
+    EXPECT_EQ(path_problem(path), "") << path;
   }
 }
 
 TEST(ConfinedPath, refuses_paths_that_leave_the_folder) {
   for (const auto* path : {"", "/", "/a", "//a", "..", "../a", "a/..", "a/../b", "a/../../b", "./..", "a\\b",
                            "..\\a", "C:\\a", ".", "a/", "a/.", "\xFF"}) {
-    EXPECT_NE(path_fault(path), "") << path;
+    EXPECT_NE(path_problem(path), "") << path;
   }
-  EXPECT_NE(path_fault(std::string_view("a\0b", 3)), "");
-  EXPECT_EQ(path_fault("/etc/passwd"), "is absolute");
-  EXPECT_EQ(path_fault("a/../../b"), "leads out of the folder");
+  EXPECT_NE(path_problem(std::string_view("a\0b", 3)), "");
+  EXPECT_EQ(path_problem("/etc/passwd"), "is absolute");
+  EXPECT_EQ(path_problem("a/../../b"), "leads out of the folder");
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ void spin_until(Condition holds) noexcept {
 
 /// Locks the mutex. Its critical sections only change a few numbers, so spinning is cheaper than a system
 /// call.
-[[nodiscard]] inline std::unique_lock<std::mutex> lock_soon(std::mutex& mutex) noexcept {
+[[nodiscard]] inline std::unique_lock<std::mutex> spin_then_lock(std::mutex& mutex) noexcept {
   std::unique_lock lock(mutex, std::try_to_lock);
   if (!lock) spin_until([&] { return lock.try_lock(); });
   if (!lock) lock.lock();
@@ -163,7 +163,7 @@ inline std::optional<std::size_t> Pool::offer(PoolTask& task, Caller caller) noe
   std::optional<std::size_t> number;
   std::size_t to_wake = 0;
   {
-    const auto lock = lock_soon(mutex_);
+    const auto lock = spin_then_lock(mutex_);
     if (caller == Caller::joins) number = join_locked(task);
     const std::size_t needed = std::min(task.max_workers_ - task.joined_, max_threads_);
     const std::size_t idle = spinning_ + sleeping_;
@@ -185,7 +185,7 @@ inline std::optional<std::size_t> Pool::offer(PoolTask& task, Caller caller) noe
 inline void Pool::help(PoolTask& task) noexcept {
   std::optional<std::size_t> number;
   {
-    const auto lock = lock_soon(mutex_);
+    const auto lock = spin_then_lock(mutex_);
     if (task.is_exhausted_ || task.joined_ == task.max_workers_) return;
     number = join_locked(task);
   }
@@ -194,13 +194,13 @@ inline void Pool::help(PoolTask& task) noexcept {
 }
 
 inline std::optional<std::size_t> Pool::join_first(PoolTask& task) noexcept {
-  const auto lock = lock_soon(mutex_);
+  const auto lock = spin_then_lock(mutex_);
   if (task.joined_ != 0) return std::nullopt;
   return join_locked(task);
 }
 
 inline void Pool::leave(PoolTask& task) noexcept {
-  const auto lock = lock_soon(mutex_);
+  const auto lock = spin_then_lock(mutex_);
   leave_locked(task);
 }
 
@@ -208,18 +208,18 @@ inline bool Pool::wait_for(PoolTask& task, std::chrono::milliseconds time, bool 
   const auto is_finished = [&] { return task.is_finished_.load(std::memory_order_relaxed); };
   if (spins) spin_until(is_finished);
   // Lock even if the flag is set: the thread that set it may still hold the mutex.
-  auto lock = lock_soon(mutex_);
+  auto lock = spin_then_lock(mutex_);
   return task.finished_.wait_for(lock, time, is_finished);
 }
 
 inline void Pool::serve() noexcept {
   fault::unblock_signal();
-  auto lock = lock_soon(mutex_);
+  auto lock = spin_then_lock(mutex_);
   while (true) {
     if (open_ == nullptr && !is_stopping_) {
       lock.unlock();
       spin_until([this] { return has_open_.load(std::memory_order_relaxed); });
-      lock = lock_soon(mutex_);
+      lock = spin_then_lock(mutex_);
     }
     if (open_ == nullptr && !is_stopping_) {
       --spinning_;
@@ -234,7 +234,7 @@ inline void Pool::serve() noexcept {
     --spinning_;
     lock.unlock();
     task.work(number);
-    lock = lock_soon(mutex_);
+    lock = spin_then_lock(mutex_);
     ++spinning_;
     leave_locked(task);
   }

@@ -21,7 +21,7 @@ namespace {
 [[maybe_unused]] const int is_registered = ::pthread_atfork(nullptr, nullptr, [] { ++detail::generation; });
 
 // Interval between calls of `meanwhile`.
-constexpr std::chrono::milliseconds glance{20};
+constexpr std::chrono::milliseconds report_interval{20};
 
 Workers& workers_of(const Jobs& jobs) noexcept {
   return jobs.workers != nullptr ? *jobs.workers : Workers::shared();
@@ -58,7 +58,7 @@ class Run final : public detail::PoolTask {
         work_as_caller(*number);
         pool.leave(*this);
       }
-      if (pool.wait_for(*this, glance, number.has_value())) return;
+      if (pool.wait_for(*this, report_interval, number.has_value())) return;
       report();
       // Threads that were idle at `offer` may have joined other tasks since.
       number = pool.join_first(*this);
@@ -84,7 +84,7 @@ class Run final : public detail::PoolTask {
     while (run_next(worker)) {
       if (!jobs_.meanwhile) continue;
       const auto now = std::chrono::steady_clock::now();
-      if (now - reported < glance) continue;
+      if (now - reported < report_interval) continue;
       reported = now;
       report();
     }

@@ -108,7 +108,7 @@ Result<void> require(bool is_given, std::string_view name) {
 
 Result<void> check_choice(int number, int max, std::string_view name) {
   if (number >= 0 && number <= max) return {};
-  return fail(Error(ErrorCode::bad_state, "enumeration_has_the_value",
+  return fail(Error(ErrorCode::bad_state, "enumeration_value_is_known",
                     "'" + std::string(name) + "' has the unknown value " + std::to_string(number))
                   .with_hint("use a value of its enumeration, or a newer library"));
 }
@@ -129,7 +129,7 @@ Result<void> check_size(std::size_t size, std::size_t first, std::string_view na
   if (size >= first) return {};
   return fail(Error(ErrorCode::bad_state, "struct_states_its_size",
                     "'" + std::string(name) + "' states a size of " + std::to_string(size) +
-                        " bytes but has at least " + std::to_string(first))
+                        " bytes but the minimum is " + std::to_string(first))
                   .with_hint("set its field size to sizeof the struct"));
 }
 

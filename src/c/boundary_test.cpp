@@ -277,17 +277,17 @@ TEST_F(Boundary, fields_of_later_versions_are_filled_with_zeros) {
   EXPECT_EQ(info.known.rank, 2U);
 }
 
-TEST_F(Boundary, enumeration_has_the_value) {
+TEST_F(Boundary, enumeration_value_is_known) {
   const auto model = small_model();
   ht_model* out = nullptr;
   auto options = sized<ht_open_options>();
   options.faults = static_cast<ht_faults>(3);
   EXPECT_EQ(ht_model_open(path("m.safetensors").c_str(), &options, &out, failed_.out()), HT_BAD_STATE);
-  EXPECT_EQ(failed_.rule(), "enumeration_has_the_value");
+  EXPECT_EQ(failed_.rule(), "enumeration_value_is_known");
   auto load = sized<ht_load_options>();
   load.strategy = static_cast<ht_strategy>(7);
   EXPECT_EQ(ht_model_load(model.get(), &load, nullptr, failed_.out()), HT_BAD_STATE);
-  EXPECT_EQ(failed_.rule(), "enumeration_has_the_value");
+  EXPECT_EQ(failed_.rule(), "enumeration_value_is_known");
 }
 
 TEST_F(Boundary, index_is_within_the_list) {

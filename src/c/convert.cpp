@@ -117,7 +117,7 @@ Result<Conversion> conversion(const ht_convert_options* given, Work& work) {
   Conversion all;
   ConvertOptions& what = all.what;
   what.format = text_or_empty(read.format);
-  what.glob = HT_TRY(name_filter(read.filter));
+  what.filter = HT_TRY(name_filter(read.filter));
   HT_TRY(add_renames(read, what));
   HT_TRY(add_types(read, what));
   what.rounding = HT_TRY(rounding(read.rounding, read.saturate, read.seed));
@@ -144,8 +144,8 @@ Result<Conversion> conversion(const ht_convert_options* given, Work& work) {
   return all;
 }
 
-void give_converted(const ConversionPlan& plan, const ApplyOptions& how, const Converted& converted,
-                    const ht_converted** out) {
+void set_converted(const ConversionPlan& plan, const ApplyOptions& how, const Converted& converted,
+                   const ht_converted** out) {
   if (out == nullptr) return;
   ResultOf<ht_converted> result;
   Memory& memory = result.memory();
@@ -193,7 +193,7 @@ ht_status ht_model_convert(const ht_model* model, const char* target, const ht_c
       done = HT_TRY(std::move(checked).apply(all.how.work));
       HT_TRY(ht::c::write_module(plan, all));
     }
-    ht::c::give_converted(plan, all.how, done, converted);
+    ht::c::set_converted(plan, all.how, done, converted);
     return {};
   });
 }

@@ -56,8 +56,9 @@ Result<DlPackRow> dlpack_row(const AnyTensor& tensor, bool has_version) {
                         (has_version ? "" : " without a version") + " has no type for " +
                         (type.is_known() ? std::string(type.name) : "unknown elements"))
                   .at_tensor(tensor.name())
-                  .with_hint(type.is_blocks() ? "decode the blocks with ht_tensor_read"
-                                              : "use ht_tensor_to_dlpack_versioned or ht_tensor_read"));
+                  .with_hint(type.is_block_encoded()
+                                 ? "decode the blocks with ht_tensor_read"
+                                 : "use ht_tensor_to_dlpack_versioned or ht_tensor_read"));
 }
 
 Result<Storage> storage_in_place(const AnyTensor& tensor, ht_access access, int bits) {
@@ -152,7 +153,7 @@ Result<void> import_tensor(const DlTensor& dl, std::uint64_t flags, ht_tensor_to
   filled.type = HT_TRY(type_of_dlpack(dl.dtype));
   if (dl.dtype.bits < 8 && (flags & dlpack_is_padded) != 0) {
     return fail(Error(ErrorCode::unsupported_encoding, "dlpack_elements_are_packed",
-                      "elements of " + std::to_string(dl.dtype.bits) + " bits have a byte each")
+                      "elements of " + std::to_string(dl.dtype.bits) + " bits are padded to one byte each")
                     .with_hint("pack the elements first"));
   }
   if (dl.ndim < 0 || (dl.ndim > 0 && dl.shape == nullptr))

@@ -28,7 +28,8 @@ inline constexpr std::uint32_t dlpack_minor = 1;
 /// Bits of `DLManagedTensorVersioned::flags`.
 inline constexpr std::uint64_t dlpack_read_only = 1;
 inline constexpr std::uint64_t dlpack_is_copied = 2;
-inline constexpr std::uint64_t dlpack_is_padded = 4;  // elements of fewer than 8 bits have a byte each
+inline constexpr std::uint64_t dlpack_is_padded =
+    4;  // elements of fewer than 8 bits are padded to one byte each
 
 /// Values of `device_type` whose memory the CPU can read: kDLCPU, kDLCUDAHost, kDLROCMHost.
 inline constexpr std::int32_t dlpack_cpu = 1;

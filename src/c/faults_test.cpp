@@ -15,7 +15,7 @@ class CFaults : public testing::CApi {
  protected:
   static constexpr std::size_t elements = 16 * 4096;
 
-  Handle<ht_model> cut_model(ht_faults faults) {
+  Handle<ht_model> truncated_model(ht_faults faults) {
     std::vector<float> data(elements);
     std::iota(data.begin(), data.end(), 1.0F);
     const std::vector<std::int64_t> dims{elements / 4, 4};
@@ -41,7 +41,7 @@ class CFaults : public testing::CApi {
 };
 
 TEST_F(CFaults, functions_return_a_status) {
-  const auto model = cut_model(HT_FAULTS_GUARDED);
+  const auto model = truncated_model(HT_FAULTS_GUARDED);
   std::vector<float> out(elements);
   EXPECT_NE(ht_tensor_copy_to(tensor_.get(), 0, out.data(), bytes_, failed_.out()), HT_OK);
   EXPECT_EQ(ht_error_path(failed_.get()), path("cut.safetensors"));
@@ -66,7 +66,7 @@ TEST_F(CFaults, functions_return_a_status) {
 }
 
 TEST_F(CFaults, guard_returns_an_error) {
-  const auto model = cut_model(HT_FAULTS_GUARDED);
+  const auto model = truncated_model(HT_FAULTS_GUARDED);
   struct Read {
     const void* data;
     std::size_t bytes;
@@ -83,7 +83,7 @@ TEST_F(CFaults, guard_returns_an_error) {
 }
 
 TEST_F(CFaults, zero_fill_reads_zeros_and_reports_the_fault) {
-  const auto model = cut_model(HT_FAULTS_ZERO_FILL);
+  const auto model = truncated_model(HT_FAULTS_ZERO_FILL);
   EXPECT_EQ(ht_model_fault(model.get(), failed_.out()), HT_OK) << failed_;
   EXPECT_GT(sum(data_, bytes_), 0);
   EXPECT_NE(ht_model_fault(model.get(), failed_.out()), HT_OK);
@@ -91,7 +91,7 @@ TEST_F(CFaults, zero_fill_reads_zeros_and_reports_the_fault) {
 }
 
 TEST_F(CFaults, off_reads_by_system_calls) {
-  const auto model = cut_model(HT_FAULTS_OFF);
+  const auto model = truncated_model(HT_FAULTS_OFF);
   std::vector<float> out(elements);
   EXPECT_NE(ht_tensor_copy_to(tensor_.get(), 0, out.data(), bytes_, failed_.out()), HT_OK);
 }

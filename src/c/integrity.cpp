@@ -207,7 +207,7 @@ ht_status ht_model_verify(const ht_model* model, const ht_verify_options* option
 ht_status ht_tensor_verify(const ht_tensor* tensor, ht_error** error) {
   return call(error, [&]() -> Result<void> {
     HT_TRY(require(tensor != nullptr, "tensor"));
-    return ht::validate(tensor->tensor);
+    return ht::verify(tensor->tensor);
   });
 }
 

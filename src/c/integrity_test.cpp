@@ -171,7 +171,7 @@ TEST_F(CIntegrity, validate_agrees_with_the_library_over_the_corpus) {
   }
 }
 
-TEST_F(CIntegrity, hex_of_no_digest_is_empty) {
+TEST_F(CIntegrity, hex_of_null_digest_is_empty) {
   char out[65] = "x";
   ht_digest_hex(nullptr, out);
   EXPECT_STREQ(out, "");

@@ -16,7 +16,7 @@ Result<LoadOptions> load_options(const ht_load_options* given, Work& work) {
   HT_TRY(check_choice(read.strategy, HT_STRATEGY_EXTERNAL, "strategy"));
   LoadOptions options;
   options.strategy = static_cast<io::Strategy::Kind>(read.strategy);
-  options.glob = HT_TRY(name_filter(read.filter));
+  options.filter = HT_TRY(name_filter(read.filter));
   options.budget_bytes = read.budget_bytes;
   if (read.chunks != 0) options.chunks = read.chunks;
   if (read.chunk_bytes != 0) options.chunk_bytes = read.chunk_bytes;
@@ -106,10 +106,10 @@ ht_status ht_model_prefetch(const ht_model* model, const ht_filter* filter, cons
                             uint64_t* bytes, ht_error** error) {
   return call(error, [&]() -> Result<void> {
     HT_TRY(require(model != nullptr, "model"));
-    const auto glob = HT_TRY(ht::c::name_filter(filter));
+    const auto names = HT_TRY(ht::c::name_filter(filter));
     ht::c::Work running;
     const auto how = HT_TRY(running.start(work));
-    const auto done = HT_TRY(ht::prefetch(model->model, glob, how));
+    const auto done = HT_TRY(ht::prefetch(model->model, names, how));
     if (bytes != nullptr) *bytes = done;
     return {};
   });
@@ -118,8 +118,8 @@ ht_status ht_model_prefetch(const ht_model* model, const ht_filter* filter, cons
 ht_status ht_model_evict(const ht_model* model, const ht_filter* filter, uint64_t* bytes, ht_error** error) {
   return call(error, [&]() -> Result<void> {
     HT_TRY(require(model != nullptr, "model"));
-    const auto glob = HT_TRY(ht::c::name_filter(filter));
-    const auto done = HT_TRY(ht::evict(model->model, glob));
+    const auto names = HT_TRY(ht::c::name_filter(filter));
+    const auto done = HT_TRY(ht::evict(model->model, names));
     if (bytes != nullptr) *bytes = done;
     return {};
   });

@@ -20,7 +20,7 @@ using testing::sized;
 class COutOfMemory : public testing::CApi {
  protected:
   // Repeats the call with 0, 1, 2, … allowed allocations until it succeeds.
-  void starve(const char* name, const std::function<ht_status(ht_error**)>& call) {
+  void run_with_failing_allocations(const char* name, const std::function<ht_status(ht_error**)>& call) {
     for (int allowed = 0; allowed < 5000; ++allowed) {
       ht_error* error = nullptr;
       ht_status status = HT_OK;
@@ -38,7 +38,7 @@ class COutOfMemory : public testing::CApi {
   }
 };
 
-TEST_F(COutOfMemory, is_a_status_of_every_function) {
+TEST_F(COutOfMemory, every_function_returns_out_of_memory) {
   auto file = testing::all_values(std::endian::little);
   testing::write_file(folder_ / "a_name_that_is_too_long_to_fit_into_a_short_string.gguf", file.bytes());
   const std::string gguf = path("a_name_that_is_too_long_to_fit_into_a_short_string.gguf");
@@ -53,11 +53,13 @@ TEST_F(COutOfMemory, is_a_status_of_every_function) {
     if (status == HT_OK) ht_model_free(opened);
     return status;
   };
-  starve("open", [&](ht_error** e) { return close(ht_model_open(gguf.c_str(), nullptr, &opened, e)); });
-  starve("merged", [&](ht_error** e) { return close(ht_model_open_merged(paths, 2, nullptr, &opened, e)); });
+  run_with_failing_allocations(
+      "open", [&](ht_error** e) { return close(ht_model_open(gguf.c_str(), nullptr, &opened, e)); });
+  run_with_failing_allocations(
+      "merged", [&](ht_error** e) { return close(ht_model_open_merged(paths, 2, nullptr, &opened, e)); });
   int released = 0;
   int calls = 0;
-  starve("bytes", [&](ht_error** e) {
+  run_with_failing_allocations("bytes", [&](ht_error** e) {
     ++calls;
     return close(ht_model_open_bytes(
         bytes.data(), bytes.size(), [](void* count) { ++*static_cast<int*>(count); }, &released, nullptr,
@@ -66,7 +68,7 @@ TEST_F(COutOfMemory, is_a_status_of_every_function) {
   EXPECT_EQ(released, calls);
 
   for (std::size_t i = 0; i < 15; ++i) {
-    starve("metadata", [&](ht_error** e) {
+    run_with_failing_allocations("metadata", [&](ht_error** e) {
       const ht_metadata_item* item = nullptr;
       const auto values = Handle<ht_model>([&] {
         ht_model* fresh = nullptr;
@@ -80,41 +82,50 @@ TEST_F(COutOfMemory, is_a_status_of_every_function) {
     if (status == HT_OK) ht_tensor_free(got);
     return status;
   };
-  starve("get", [&](ht_error** e) { return drop(ht_model_get(model.get(), "w", 0, &got, e)); });
-  starve("at", [&](ht_error** e) { return drop(ht_model_at(model.get(), 1, &got, e)); });
-  starve("rows", [&](ht_error** e) { return drop(ht_tensor_rows(tensor.get(), 1, 2, &got, e)); });
+  run_with_failing_allocations(
+      "get", [&](ht_error** e) { return drop(ht_model_get(model.get(), "w", 0, &got, e)); });
+  run_with_failing_allocations("at",
+                               [&](ht_error** e) { return drop(ht_model_at(model.get(), 1, &got, e)); });
+  run_with_failing_allocations(
+      "rows", [&](ht_error** e) { return drop(ht_tensor_rows(tensor.get(), 1, 2, &got, e)); });
   const void* data = nullptr;
-  starve("data", [&](ht_error** e) { return ht_tensor_data(tensor.get(), &data, nullptr, e); });
+  run_with_failing_allocations("data",
+                               [&](ht_error** e) { return ht_tensor_data(tensor.get(), &data, nullptr, e); });
   std::int64_t strides[2] = {};
-  starve("strides", [&](ht_error** e) { return ht_tensor_strides(tensor.get(), strides, 2, e); });
+  run_with_failing_allocations("strides",
+                               [&](ht_error** e) { return ht_tensor_strides(tensor.get(), strides, 2, e); });
   float values[6] = {};
-  starve("copy_to", [&](ht_error** e) { return ht_tensor_copy_to(tensor.get(), 0, values, 24, e); });
+  run_with_failing_allocations(
+      "copy_to", [&](ht_error** e) { return ht_tensor_copy_to(tensor.get(), 0, values, 24, e); });
   const ht_slice slices[] = {{0, 2, 1}, {2, -1, -1}};
-  starve("read", [&](ht_error** e) { return ht_tensor_read_f32(tensor.get(), slices, 2, values, 6, e); });
+  run_with_failing_allocations(
+      "read", [&](ht_error** e) { return ht_tensor_read_f32(tensor.get(), slices, 2, values, 6, e); });
   double value = 0;
   const std::int64_t index[] = {1, 1};
-  starve("value", [&](ht_error** e) { return ht_tensor_value(tensor.get(), index, 2, &value, e); });
+  run_with_failing_allocations(
+      "value", [&](ht_error** e) { return ht_tensor_value(tensor.get(), index, 2, &value, e); });
   auto statistics = sized<ht_statistics>();
-  starve("statistics",
-         [&](ht_error** e) { return ht_tensor_statistics(tensor.get(), nullptr, &statistics, e); });
-  starve("dlpack", [&](ht_error** e) {
+  run_with_failing_allocations("statistics", [&](ht_error** e) {
+    return ht_tensor_statistics(tensor.get(), nullptr, &statistics, e);
+  });
+  run_with_failing_allocations("dlpack", [&](ht_error** e) {
     DLManagedTensorVersioned* managed = nullptr;
     const auto status = ht_tensor_to_dlpack_versioned(tensor.get(), HT_ACCESS_COPY, &managed, e);
     if (status == HT_OK) managed->deleter(managed);
     return status;
   });
-  starve("load", [&](ht_error** e) {
+  run_with_failing_allocations("load", [&](ht_error** e) {
     const ht_loaded* loaded = nullptr;
     const auto status = ht_model_load(model.get(), nullptr, &loaded, e);
     ht_result_free(loaded);
     return status;
   });
-  starve("stream", [&](ht_error** e) {
+  run_with_failing_allocations("stream", [&](ht_error** e) {
     return ht_model_stream(
         model.get(), [](void*, std::size_t, std::uint64_t, const void*, std::size_t) { return 0; }, nullptr,
         nullptr, nullptr, e);
   });
-  starve("load_into", [&](ht_error** e) {
+  run_with_failing_allocations("load_into", [&](ht_error** e) {
     return ht_model_load_into(
         model.get(),
         [](void* context, const ht_tensor_info* info) -> void* {
@@ -130,41 +141,45 @@ TEST_F(COutOfMemory, is_a_status_of_every_function) {
   auto work = sized<ht_work>();
   work.progress = [](void*, const ht_progress*) { return 0; };
   work.cancel = cancel.get();
-  starve("prefetch",
-         [&](ht_error** e) { return ht_model_prefetch(model.get(), &filter, &work, nullptr, e); });
-  starve("evict", [&](ht_error** e) { return ht_model_evict(model.get(), &filter, nullptr, e); });
+  run_with_failing_allocations(
+      "prefetch", [&](ht_error** e) { return ht_model_prefetch(model.get(), &filter, &work, nullptr, e); });
+  run_with_failing_allocations(
+      "evict", [&](ht_error** e) { return ht_model_evict(model.get(), &filter, nullptr, e); });
   ht_residency where[2] = {};
-  starve("residency", [&](ht_error** e) { return ht_model_residency(model.get(), 0, 2, where, e); });
+  run_with_failing_allocations("residency",
+                               [&](ht_error** e) { return ht_model_residency(model.get(), 0, 2, where, e); });
 
-  starve("seal", [&](ht_error** e) {
+  run_with_failing_allocations("seal", [&](ht_error** e) {
     ht_seal* seal = nullptr;
     const auto status = ht_model_seal(model.get(), nullptr, &seal, e);
     ht_seal_free(seal);
     return status;
   });
-  starve("seal_read", [&](ht_error** e) {
+  run_with_failing_allocations("seal_read", [&](ht_error** e) {
     ht_seal* seal = nullptr;
     const auto status = ht_seal_read(file_path.c_str(), &seal, e);
     ht_seal_free(seal);
     return status;
   });
-  starve("verify", [&](ht_error** e) {
+  run_with_failing_allocations("verify", [&](ht_error** e) {
     const ht_verification* found = nullptr;
     const auto status = ht_verify(file_path.c_str(), nullptr, &found, e);
     ht_result_free(found);
     return status;
   });
-  starve("model_verify", [&](ht_error** e) { return ht_model_verify(model.get(), nullptr, e); });
-  starve("tensor_verify", [&](ht_error** e) { return ht_tensor_verify(tensor.get(), e); });
+  run_with_failing_allocations("model_verify",
+                               [&](ht_error** e) { return ht_model_verify(model.get(), nullptr, e); });
+  run_with_failing_allocations("tensor_verify",
+                               [&](ht_error** e) { return ht_tensor_verify(tensor.get(), e); });
   auto per_tensor = sized<ht_hash_options>();
   per_tensor.per_tensor = 1;
-  starve("hash", [&](ht_error** e) {
+  run_with_failing_allocations("hash", [&](ht_error** e) {
     const ht_hashes* hashes = nullptr;
     const auto status = ht_model_hash(model.get(), &per_tensor, &hashes, e);
     ht_result_free(hashes);
     return status;
   });
-  starve("validate", [&](ht_error** e) {
+  run_with_failing_allocations("validate", [&](ht_error** e) {
     const ht_diagnosis* diagnosis = nullptr;
     const auto status = ht_validate(file_path.c_str(), nullptr, &diagnosis, e);
     ht_result_free(diagnosis);
@@ -174,20 +189,20 @@ TEST_F(COutOfMemory, is_a_status_of_every_function) {
   auto force = sized<ht_convert_options>();
   force.force = 1;
   const std::string target = path("another_name_that_is_too_long_for_a_short_string.gguf");
-  starve("convert", [&](ht_error** e) {
+  run_with_failing_allocations("convert", [&](ht_error** e) {
     const ht_converted* converted = nullptr;
     const auto status = ht_model_convert(model.get(), target.c_str(), &force, &converted, e);
     ht_result_free(converted);
     return status;
   });
-  starve("diff", [&](ht_error** e) {
+  run_with_failing_allocations("diff", [&](ht_error** e) {
     const ht_differences* found = nullptr;
     const auto status = ht_diff(model.get(), model.get(), nullptr, &found, e);
     ht_result_free(found);
     return status;
   });
   const ht_metadata_edit edit{{"key", 0}, nullptr, "a value that is too long for a short string"};
-  starve("edit", [&](ht_error** e) {
+  run_with_failing_allocations("edit", [&](ht_error** e) {
     const ht_edited* edited = nullptr;
     const auto status = ht_edit_metadata(gguf.c_str(), &edit, 1, nullptr, &edited, e);
     ht_result_free(edited);
@@ -205,7 +220,7 @@ TEST_F(COutOfMemory, is_a_status_of_every_function) {
   options.convert = &force;
   options.metadata = &item;
   options.metadata_count = 1;
-  starve("save", [&](ht_error** e) {
+  run_with_failing_allocations("save", [&](ht_error** e) {
     const ht_converted* converted = nullptr;
     const auto status = ht_save(target.c_str(), tensors, 2, &options, &converted, e);
     ht_result_free(converted);
@@ -215,7 +230,7 @@ TEST_F(COutOfMemory, is_a_status_of_every_function) {
   auto in_memory = sized<ht_convert_options>();
   in_memory.format = "gguf";
   options.convert = &in_memory;
-  starve("save_to_memory", [&](ht_error** e) {
+  run_with_failing_allocations("save_to_memory", [&](ht_error** e) {
     return ht_save_to_memory(
         tensors, 2, &options, [](void* context, std::size_t) -> void* { return context; }, memory.data(), e);
   });

@@ -109,12 +109,13 @@ Result<void> read_arguments(const ht_tensor_to_save* tensors, std::size_t count,
   const auto read = HT_TRY(read_struct(options, "options"));
   auto all = HT_TRY(conversion(read.convert, into.work));
   if (!all.module.empty()) {
-    return fail(Error(ErrorCode::bad_state, "module_is_of_a_model", "tensors in memory have no MLIR module")
-                    .with_hint("save the tensors, then convert the file with emit_mlir"));
+    return fail(
+        Error(ErrorCode::bad_state, "mlir_module_needs_a_model", "tensors in memory have no MLIR module")
+            .with_hint("save the tensors, then convert the file with emit_mlir"));
   }
   into.dry_run = all.dry_run;
   into.tensors = HT_TRY(to_save(tensors, count));
-  into.options = {.what = std::move(all.what), .how = std::move(all.how)};
+  into.options = {.convert = std::move(all.what), .apply = std::move(all.how)};
   into.options.metadata = HT_TRY(metadata_to_save(read.metadata, read.metadata_count));
   return {};
 }
@@ -137,12 +138,12 @@ ht_status ht_save(const char* target, const ht_tensor_to_save* tensors, size_t t
     if (saving.dry_run) {
       // Losses that are not allowed are listed, and are not an error.
       auto checked = saving.options;
-      checked.how.lossy = true;
+      checked.apply.lossy = true;
       done.removed = HT_TRY(ht::check_save(plan, checked));
     } else {
       done = HT_TRY(ht::save(target, saving.tensors, saving.options));
     }
-    ht::c::give_converted(plan, saving.options.how, done, converted);
+    ht::c::set_converted(plan, saving.options.apply, done, converted);
     return {};
   });
 }

@@ -326,14 +326,14 @@ TEST_F(CSave, memory_needs_a_format_and_an_allocation) {
   EXPECT_EQ(buffer.calls, 0);
 }
 
-TEST_F(CSave, module_is_of_a_model) {
+TEST_F(CSave, mlir_module_needs_a_model) {
   const auto tensor = dense("w", HT_F32, two_by_three_, floats_);
   auto convert = sized<ht_convert_options>();
   convert.emit_mlir = "x.mlir";
   auto options = sized<ht_save_options>();
   options.convert = &convert;
   EXPECT_EQ(try_save({tensor}, &options), HT_BAD_STATE);
-  EXPECT_EQ(failed_.rule(), "module_is_of_a_model");
+  EXPECT_EQ(failed_.rule(), "mlir_module_needs_a_model");
   EXPECT_FALSE(std::filesystem::exists(path("out.safetensors")));
 }
 

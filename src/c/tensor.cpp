@@ -29,7 +29,7 @@ std::uint64_t offset_of_rows(const ht_tensor& tensor, const ElementType& type) n
     for (const auto extent : entry.dims.subspan(1)) elements *= extent;
   }
   const auto count = static_cast<std::uint64_t>(elements);
-  if (type.is_blocks()) return count / type.block_elements * type.block_bytes;
+  if (type.is_block_encoded()) return count / type.block_elements * type.block_bytes;
   return checked::bits_to_bytes(count * static_cast<std::uint64_t>(type.bits));
 }
 

@@ -295,7 +295,7 @@ Exit run_verb(const Verb* verb, std::span<const char* const> arguments, std::siz
 bool interrupted() noexcept { return stop_requested != 0; }
 
 Error interruption(std::string_view progress) {
-  return Error(ErrorCode::cancelled, "not_cancelled", fmt::format("stopped: {}", progress));
+  return Error(ErrorCode::cancelled, "work_is_not_stopped", fmt::format("stopped: {}", progress));
 }
 
 int run(int argc, const char* const* argv) {

@@ -521,7 +521,7 @@ constexpr Dots dots_decoded = {&dot_decoded<2, 1>, &dot_decoded<1, 2>, &dot_deco
 // Without SIMD registers, kernels are as slow as decoders. Q8_0 still has a kernel, because its order of
 // operations differs.
 const Dots& find_dots(const ElementType& type) {
-  return type.is_blocks() && type.encoding == Q8_0::tag ? dots_of<Q8_0> : dots_decoded;
+  return type.is_block_encoded() && type.encoding == Q8_0::tag ? dots_of<Q8_0> : dots_decoded;
 }
 #else
 template <class... Ts, class Tag>
@@ -532,8 +532,8 @@ const Dots& find_among(Tag tag) {
 }
 
 const Dots& find_dots(const ElementType& type) {
-  return type.is_blocks() ? find_among<Q8_0, Q4_0, MXFP4, Q4_K, Q5_K, Q6_K>(type.encoding)
-                          : find_among<F32, BF16, F16, F8_E4M3, F8_E5M2>(type.dtype);
+  return type.is_block_encoded() ? find_among<Q8_0, Q4_0, MXFP4, Q4_K, Q5_K, Q6_K>(type.encoding)
+                                 : find_among<F32, BF16, F16, F8_E4M3, F8_E5M2>(type.dtype);
 }
 #endif
 

@@ -486,7 +486,7 @@ HT_DOT_INLINE hn::Vec<Bytes32Tag> shift(hn::Vec<Bytes32Tag> bytes) {
 /// 32 elements of Q6_K: 4 bits of `low` starting at bit `Low`, and above them 2 bits of `high` starting at
 /// bit `High`.
 template <int Low, int High>
-HT_DOT_INLINE Bytes32 sixes(Bytes32 low, Bytes32 high) {
+HT_DOT_INLINE Bytes32 q6_k_bytes(Bytes32 low, Bytes32 high) {
   Bytes32 result;
   for (std::size_t i = 0; i < byte_parts; ++i) {
     const auto four = hn::And(shift<-Low>(low.part[i]), hn::Set(Bytes32Tag(), std::uint8_t{15}));
@@ -509,8 +509,8 @@ HT_DOT_INLINE void unpack(Q6_K, Block block, std::size_t at, const Prepared<B>& 
     const Bytes32 first = load_32(block + 64 * half);
     const Bytes32 second = load_32(block + 64 * half + 32);
     const Bytes32 high = load_32(block + 128 + 32 * half);
-    const Bytes32 elements[4] = {sixes<0, 0>(first, high), sixes<0, 2>(second, high),
-                                 sixes<4, 4>(first, high), sixes<4, 6>(second, high)};
+    const Bytes32 elements[4] = {q6_k_bytes<0, 0>(first, high), q6_k_bytes<0, 2>(second, high),
+                                 q6_k_bytes<4, 4>(first, high), q6_k_bytes<4, 6>(second, high)};
 #pragma GCC unroll 4
     for (std::size_t i = 0; i < 4; ++i) {
       const std::size_t group = 4 * half + i;
@@ -704,7 +704,7 @@ Int8Vectors::Int8Vectors(const ElementType& weights, const float* x, std::int64_
 }
 
 bool has_int8_kernel(const ElementType& type) noexcept {
-  return type.is_blocks() && HWY_NAMESPACE::find_int_dots(type.encoding) != nullptr;
+  return type.is_block_encoded() && HWY_NAMESPACE::find_int_dots(type.encoding) != nullptr;
 }
 
 void dot_rows_int8(const Rows& rows, const Int8Vectors& x, float* into, std::int64_t into_stride) noexcept {

@@ -72,7 +72,7 @@ class Random {
     Stored bytes(static_cast<std::size_t>(values::stored_bytes(type, count)));
     for (auto& byte : bytes) byte = static_cast<std::byte>(bits());
     if (type.dtype == F32::tag || type.dtype == F16::tag || type.dtype == BF16::tag) moderate(type, bytes);
-    if (!type.is_blocks()) return bytes;
+    if (!type.is_block_encoded()) return bytes;
     for (std::size_t block = 0; block < bytes.size(); block += type.block_bytes) {
       for (const BlockNumber& number : numbers_of_block(type.encoding)) {
         if (number.bytes == 2)
@@ -144,7 +144,7 @@ void add_q8_0(const Rows& rows, std::int64_t row, const float* x, Sums& sums) {
 // Computes a dot product by the definition in dot_rows.hpp.
 float dot_by_definition(const Rows& rows, std::int64_t row, const float* x) {
   Sums sums{};
-  const bool is_q8_0 = rows.type.is_blocks() && rows.type.encoding == Q8_0::tag;
+  const bool is_q8_0 = rows.type.is_block_encoded() && rows.type.encoding == Q8_0::tag;
   is_q8_0 ? add_q8_0(rows, row, x, sums) : add_elements(rows, row, x, sums);
   for (std::size_t half = 16; half > 0; half /= 2) {
     for (std::size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
@@ -215,7 +215,8 @@ TEST(DotRows, equals_its_definition_for_every_type_on_every_target) {
   for (const ElementType& type : all_types()) {
     const auto block = static_cast<std::int64_t>(type.block_elements);
     for (const std::int64_t blocks : {1, 2, 5}) {
-      expect_by_definition(Problem(type, 3, block * (type.is_blocks() ? blocks : 96 * blocks), 1, random));
+      expect_by_definition(
+          Problem(type, 3, block * (type.is_block_encoded() ? blocks : 96 * blocks), 1, random));
     }
   }
 }
@@ -232,7 +233,7 @@ TEST(DotRows, equals_its_definition_where_q8_0_overflows) {
 TEST(DotRows, has_the_same_bits_for_any_number_of_vectors) {
   Random random;
   for (const ElementType& type : all_types()) {
-    const std::int64_t columns = type.is_blocks() ? 2 * type.block_elements : 64;
+    const std::int64_t columns = type.is_block_encoded() ? 2 * type.block_elements : 64;
     for (const std::int64_t batch : {1, 2, 3, 4, 5, 9})
       expect_by_definition(Problem(type, 3, columns, batch, random));
   }
@@ -241,7 +242,7 @@ TEST(DotRows, has_the_same_bits_for_any_number_of_vectors) {
 TEST(DotRows, accepts_any_number_of_columns_of_dense_rows) {
   Random random;
   for (const ElementType& type : all_types()) {
-    if (type.is_blocks()) continue;
+    if (type.is_block_encoded()) continue;
     for (const std::int64_t columns : {0, 1, 7, 8, 15, 17, 31, 32, 33, 63, 513, 1030})
       expect_by_definition(Problem(type, 2, columns, columns % 3 + 1, random));
   }
@@ -250,7 +251,7 @@ TEST(DotRows, accepts_any_number_of_columns_of_dense_rows) {
 TEST(DotRows, reads_rows_at_any_stride) {
   Random random;
   for (const ElementType& type : all_types()) {
-    Problem problem(type, 5, type.is_blocks() ? type.block_elements : 40, 1, random, 3);
+    Problem problem(type, 5, type.is_block_encoded() ? type.block_elements : 40, 1, random, 3);
     expect_by_definition(problem);
     problem.rows.first += 4 * problem.rows.row_bytes;
     problem.rows.row_bytes = -problem.rows.row_bytes;
@@ -283,16 +284,16 @@ TEST(DotRows, widens_every_code_of_8_and_16_bits) {
 }
 
 // Memory that ends at an inaccessible page: a read past its end terminates the test.
-class Fence {
+class GuardedBuffer {
  public:
-  explicit Fence(std::size_t bytes) : bytes_(bytes), pages_((bytes + page - 1) / page * page) {
+  explicit GuardedBuffer(std::size_t bytes) : bytes_(bytes), pages_((bytes + page - 1) / page * page) {
     start_ = mmap(nullptr, pages_ + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     EXPECT_NE(start_, MAP_FAILED);
     EXPECT_EQ(mprotect(static_cast<std::byte*>(start_) + pages_, page, PROT_NONE), 0);
   }
-  Fence(const Fence&) = delete;
-  Fence& operator=(const Fence&) = delete;
-  ~Fence() { munmap(start_, pages_ + page); }
+  GuardedBuffer(const GuardedBuffer&) = delete;
+  GuardedBuffer& operator=(const GuardedBuffer&) = delete;
+  ~GuardedBuffer() { munmap(start_, pages_ + page); }
   [[nodiscard]] std::byte* data() const { return static_cast<std::byte*>(start_) + (pages_ - bytes_); }
 
  private:
@@ -306,10 +307,10 @@ TEST(DotRows, does_not_read_past_rows_and_vectors) {
   Random random;
   for (const ElementType& type : all_types()) {
     for (const std::int64_t batch : {1, 2, 4}) {
-      const std::int64_t columns = type.is_blocks() ? type.block_elements : 30 + 5 * batch;
+      const std::int64_t columns = type.is_block_encoded() ? type.block_elements : 30 + 5 * batch;
       const Problem problem(type, 2, columns, batch, random);
-      const Fence stored(problem.bytes.size() - 1);
-      const Fence x(problem.x.size() * sizeof(float));
+      const GuardedBuffer stored(problem.bytes.size() - 1);
+      const GuardedBuffer x(problem.x.size() * sizeof(float));
       std::memcpy(stored.data(), problem.bytes.data() + 1, problem.bytes.size() - 1);
       std::memcpy(x.data(), problem.x.data(), problem.x.size() * sizeof(float));
       Rows rows = problem.rows;
@@ -341,7 +342,7 @@ RC_GTEST_PROP(DotRowsProperty, equals_its_definition, ()) {
   const ElementType type = types[tests::below(types.size())];
   Random random(static_cast<unsigned>(tests::between(0, 1 << 20)));
   const std::int64_t columns =
-      type.is_blocks() ? type.block_elements * tests::between(0, 3) : tests::between(0, 200);
+      type.is_block_encoded() ? type.block_elements * tests::between(0, 3) : tests::between(0, 200);
   expect_by_definition(Problem(type, tests::between(1, 6), columns, tests::between(1, 6), random));
   RC_ASSERT(!::testing::Test::HasFatalFailure());
 }

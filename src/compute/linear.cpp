@@ -28,7 +28,7 @@ constexpr std::int64_t steps_per_thread = 64;
 // kernels. The kernels for int8 vectors are always faster.
 template <class T>
 bool uses_panels(const WeightRows& weights, std::int64_t batch) {
-  const bool is_stored = !weights.type.is_blocks() && weights.type.dtype == F32::tag;
+  const bool is_stored = !weights.type.is_block_encoded() && weights.type.dtype == F32::tag;
   const std::int64_t min_batch = sizeof(T) == sizeof(double) ? 4 : is_stored ? 16 : 32;
   return batch >= min_batch && weights.columns > 0;
 }
@@ -194,7 +194,8 @@ std::optional<compute::Matrix<const T>> as_matrix(const WeightRows& weights) {
   constexpr DTypeTag tag = sizeof(T) == sizeof(float) ? F32::tag : F64::tag;
   constexpr auto size = static_cast<std::int64_t>(sizeof(T));
   const bool is_aligned = reinterpret_cast<std::uintptr_t>(weights.first) % alignof(T) == 0;
-  if (weights.type.is_blocks() || weights.type.dtype != tag || !is_aligned || weights.row_bytes % size != 0)
+  if (weights.type.is_block_encoded() || weights.type.dtype != tag || !is_aligned ||
+      weights.row_bytes % size != 0)
     return std::nullopt;
   return compute::Matrix<const T>{reinterpret_cast<const T*>(weights.first), weights.count, weights.columns,
                                   weights.row_bytes / size, 1};

@@ -47,8 +47,7 @@ Result<void> check_rows_have_elements(layout::Extents extents) {
   const bool has_rows = std::ranges::find(extents.first(extents.size() - 1), 0) == extents.end() - 1;
   if (last_of(extents) != 0 || !has_rows) return {};
   return fail(Error(ErrorCode::bad_shape, "rows_have_elements",
-                    format_text("shape {} has rows without elements, which have no largest one",
-                                layout::to_text(extents)))
+                    format_text("shape {}: rows need at least one element", layout::to_text(extents)))
                   .with_hint("check the shape before the call"));
 }
 

@@ -39,7 +39,7 @@ Result<void> check_runtime_weights(const ErasedWeights& weights, const ElementTy
 // Returns the bytes of a row that kernels read in place; nullopt unless rows are whole bytes and aligned.
 std::optional<std::int64_t> plain_row_bytes(const ElementType& type, Bytes stored,
                                             std::int64_t columns) noexcept {
-  if (!type.is_blocks()) {
+  if (!type.is_block_encoded()) {
     if (columns % 8 * type.bits % 8 != 0) return std::nullopt;
     const std::uintptr_t alignment = type.bits < 8 ? 1 : static_cast<std::uintptr_t>(type.bits) / 8;
     if (reinterpret_cast<std::uintptr_t>(stored.data()) % alignment != 0) return std::nullopt;

@@ -41,13 +41,13 @@ struct Arena {
     ++allocations;
     auto memory = std::make_shared<std::vector<std::byte>>(bytes);
     const ht::MutableBytes span = *memory;
-    return ht::Storage::kept_by(std::move(memory), span);
+    return ht::Storage::owned_by(std::move(memory), span);
   }
 };
 
 // A device whose memory the host can own and describe, but not read.
-struct FarAway {
-  static constexpr std::string_view name = "FarAway";
+struct UnreadableDevice {
+  static constexpr std::string_view name = "UnreadableDevice";
   static constexpr bool host_accessible = false;
   template <class D>
   static constexpr bool stores = true;
@@ -55,9 +55,9 @@ struct FarAway {
 
 // A device that stores every byte inverted, so that a direct read by the host returns wrong values. It only
 // adds, in F32 and I32.
-struct Vault {
+struct InvertingDevice {
   using Slices = ht::SliceList<ht::slice::Core>;
-  static constexpr std::string_view name = "Vault";
+  static constexpr std::string_view name = "InvertingDevice";
   static constexpr bool host_accessible = false;
   template <class D>
   static constexpr bool stores = D::bits <= 32;
@@ -158,8 +158,8 @@ using tests::fails;
 using tests::must;
 using user::Arena;
 using user::F8_E3M4;
-using user::FarAway;
-using user::Vault;
+using user::InvertingDevice;
+using user::UnreadableDevice;
 
 using Value = F8_E3M4::Element;
 using Matrix = Tensor<F8_E3M4, Rank<2>, Arena>;
@@ -167,7 +167,7 @@ using Matrix = Tensor<F8_E3M4, Rank<2>, Arena>;
 static_assert(IsDType<F8_E3M4> && IsFloating<F8_E3M4> && Multipliable<F8_E3M4>);
 static_assert(LosslessTo<F8_E3M4, F16> && !LosslessTo<F16, F8_E3M4>);
 static_assert(IsDevice<Arena> && Allocates<Arena> && Compatible<Arena, const F8_E3M4>);
-static_assert(!Compatible<Arena, C64> && !Allocates<FarAway>);
+static_assert(!Compatible<Arena, C64> && !Allocates<UnreadableDevice>);
 
 Matrix matrix() {
   std::vector<Value> values;
@@ -272,7 +272,7 @@ template <class T>
 concept Copyable = requires(const T& tensor) { tensor.copy(); };
 
 TEST(UsersDevice, is_not_read_by_a_host_without_access) {
-  using Far = Tensor<F8_E3M4, Rank<2>, FarAway>;
+  using Far = Tensor<F8_E3M4, Rank<2>, UnreadableDevice>;
   const auto far = must(Far::over(must(Storage::owned(6)), Rank<2>(2, 3)));
   EXPECT_EQ(far.elements(), 6);
   EXPECT_EQ(far.transpose().shape(), Rank<2>(3, 2));
@@ -289,7 +289,7 @@ template <class T>
 concept HasZeros = requires { T::zeros(); };
 
 TEST(UsersDevice, provides_only_operations_that_compile) {
-  using Far = Tensor<F8_E3M4, Shape<2, 3>, FarAway>;
+  using Far = Tensor<F8_E3M4, Shape<2, 3>, UnreadableDevice>;
   // A concept must reject the call at the caller's line; otherwise the error is reported inside the library.
   EXPECT_FALSE(Castable<Far>);
   EXPECT_FALSE((Addable<Far, Far>));
@@ -301,19 +301,19 @@ concept Multiplies = requires(const A& a) { a* a; };
 
 TEST(UsersDevice, is_copied_to_and_from_without_host_access) {
   const auto host = must(Tensor<F32, Rank<2>>::of(Rank<2>(2, 3), {1, 2, 3, 4, 5, 6}));
-  const auto device_side = must(to_device<Vault>(host));
-  static_assert(std::same_as<decltype(device_side), const Tensor<F32, Rank<2>, Vault>>);
+  const auto device_side = must(to_device<InvertingDevice>(host));
+  static_assert(std::same_as<decltype(device_side), const Tensor<F32, Rank<2>, InvertingDevice>>);
   const auto back = must(to_host(device_side.transpose()));
   EXPECT_EQ(back.shape(), Rank<2>(3, 2));
   EXPECT_EQ(back(2, 0), 3.0F);
   EXPECT_EQ(back(0, 1), 4.0F);
-  const auto zeros = must(Tensor<F32, Rank<1>, Vault>::zeros(Rank<1>(2)));
+  const auto zeros = must(Tensor<F32, Rank<1>, InvertingDevice>::zeros(Rank<1>(2)));
   EXPECT_EQ(must(to_host(zeros))(1), 0.0F);
 }
 
 TEST(UsersDevice, adds_by_its_own_function) {
   const auto host = must(Tensor<F32, Rank<2>>::of(Rank<2>(2, 2), {1, 2, 3, 4}));
-  const auto device_side = must(to_device<Vault>(host));
+  const auto device_side = must(to_device<InvertingDevice>(host));
   const auto sum = must(to_host(must(device_side + device_side.transpose())));
   EXPECT_EQ(sum(0, 0), 2.0F);
   EXPECT_EQ(sum(0, 1), 5.0F);
@@ -324,7 +324,7 @@ TEST(UsersDevice, adds_by_its_own_function) {
 
 TEST(UsersDevice, adds_in_place_by_the_same_function) {
   const auto device_side =
-      must(to_device<Vault>(must(Tensor<F32, Rank<2>>::of(Rank<2>(2, 2), {1, 2, 3, 4}))));
+      must(to_device<InvertingDevice>(must(Tensor<F32, Rank<2>>::of(Rank<2>(2, 2), {1, 2, 3, 4}))));
   const auto row = must(device_side.slice<0>(0, 1));
   must(add_into(must(device_side.slice<1>(0, 1)), must(device_side.slice<1>(1, 2))));
   const auto sum = must(to_host(device_side));
@@ -351,11 +351,12 @@ TEST(UsersDevice, runs_its_own_function_before_a_host_loop) {
 }
 
 TEST(UsersDevice, has_only_the_operations_and_dtypes_that_it_lists) {
-  using Floats = Tensor<F32, Rank<2>, Vault>;
+  using Floats = Tensor<F32, Rank<2>, InvertingDevice>;
   static_assert(Addable<Floats, Floats> && !Multiplies<Floats>);
-  static_assert(!Addable<Tensor<U8, Rank<2>, Vault>, Tensor<U8, Rank<2>, Vault>>);
-  static_assert(HasSlice<Vault, slice::Core> && !HasSlice<Vault, slice::Linear>);
-  static_assert(!Computes<Vault, slice::Linear, F32> && !Computes<Vault, slice::Core, U8>);
+  static_assert(!Addable<Tensor<U8, Rank<2>, InvertingDevice>, Tensor<U8, Rank<2>, InvertingDevice>>);
+  static_assert(HasSlice<InvertingDevice, slice::Core> && !HasSlice<InvertingDevice, slice::Linear>);
+  static_assert(!Computes<InvertingDevice, slice::Linear, F32> &&
+                !Computes<InvertingDevice, slice::Core, U8>);
 }
 
 TEST(UsersDevice, does_not_mix_with_other_devices) {

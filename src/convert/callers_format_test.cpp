@@ -293,13 +293,13 @@ TEST_F(CallersFormat, is_verified_by_the_checksum_of_its_data) {
   EXPECT_EQ(compare_with_seal(path, {.formats = formats_})->verdict, Verification::Verdict::intact);
   EXPECT_TRUE(ht::verify(opened(path)));
   EXPECT_EQ(ht::load(opened(path), {.verify = true})->verified_bytes, 16U);
-  EXPECT_TRUE(ht::validate(opened(path).at(0).value()));
+  EXPECT_TRUE(ht::verify(opened(path).at(0).value()));
   auto damaged = read_file(path);
   damaged.back() ^= std::byte{1};
   testing::write_file(path, damaged);
   EXPECT_EQ(compare_with_seal(path, {.formats = formats_})->verdict, Verification::Verdict::damaged);
   for (const auto& code :
-       {ht::verify(opened(path)).error().code(), ht::validate(opened(path).at(0).value()).error().code(),
+       {ht::verify(opened(path)).error().code(), ht::verify(opened(path).at(0).value()).error().code(),
         ht::load(opened(path), {.verify = true}).error().code(), ht::seal(opened(path)).error().code()})
     EXPECT_EQ(code, ErrorCode::checksum_mismatch) << to_string(code);
 }
@@ -318,7 +318,7 @@ TEST_F(CallersFormat, is_split_into_shards_and_merged) {
     const Model set = opened(opens_all);
     expect_same(model, set);
     EXPECT_TRUE(ht::verify(set));
-    EXPECT_TRUE(ht::validate(set.at(0).value()));
+    EXPECT_TRUE(ht::verify(set.at(0).value()));
     EXPECT_TRUE(ht::compare_with_seal(opens_all, {.formats = formats_})->ok());
     expect_same(model, opened(folder_ / "set"));
     converted(set, "back.safetensors", {}, {.if_exists = IfExists::replace});
@@ -362,7 +362,7 @@ TEST_F(CallersFormat, stores_a_custom_dtype) {
     const Model copy = opened(folder_ / target);
     EXPECT_EQ(copy.at(0)->type().name, "PAIR");
     EXPECT_TRUE(ht::verify(copy));
-    EXPECT_TRUE(ht::validate(copy[copy.catalog()[0].name].value()));
+    EXPECT_TRUE(ht::verify(copy[copy.catalog()[0].name].value()));
     EXPECT_EQ(ht::load(copy, {.verify = true})->verified_bytes, 8U);
     EXPECT_TRUE(ht::seal(copy, {.force = true}));
   }

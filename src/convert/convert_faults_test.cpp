@@ -50,7 +50,7 @@ std::vector<ConversionCase> conversion_cases() {
        .how = {.if_exists = replace, .seal = true}},
       {.name = "with a checksum in the header",
        .target = "t.ht",
-       .options = {.glob = "b"},
+       .options = {.filter = "b"},
        .how = {.if_exists = replace, .lossy = true}},
       {.name = "by a system that copies but has no files without names",
        .target = "t.gguf",
@@ -209,7 +209,7 @@ TEST_F(FailingConversion, leaves_the_old_or_new_file) {
         const auto bad = run(each_case, std::pair(call, nth), std::errc::io_error);
         expect_old_or_new(bad, good.after);
         if (bad.done) {
-          EXPECT_TRUE(bad.after == good.after) << "it said that it was done";
+          EXPECT_TRUE(bad.after == good.after) << "reported success";
           continue;
         }
         ++failed;

@@ -259,7 +259,7 @@ TEST(AnyModels, round_trip_through_every_format_that_can_hold_them) {
     model.expect_round_trips();
     went += model.went;
   }));
-  EXPECT_GT(went, 30) << "else most of them fitted nowhere";
+  EXPECT_GT(went, 30) << "too few models were converted";
 }
 
 }  // namespace

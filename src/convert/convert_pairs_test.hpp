@@ -154,7 +154,7 @@ class ConvertPairs : public Diff {
     // Another folder keeps the file name, because formats of one tensor name it by the file.
     std::filesystem::create_directories(folder_ / "back");
     const auto back = moved(intermediate->model, format, "back/" + stem);
-    ASSERT_TRUE(back) << "what came from there can go there";
+    ASSERT_TRUE(back) << "converts back to its own format";
     auto lost_tensors = intermediate->lost_tensors;
     lost_tensors.insert(back->lost_tensors.begin(), back->lost_tensors.end());
     auto lost_keys = intermediate->lost_keys;

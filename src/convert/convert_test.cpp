@@ -86,7 +86,7 @@ TEST_F(Converting, keeps_every_tensor_and_the_metadata) {
 
 TEST_F(Converting, round_trips_through_every_format_that_can_hold_it) {
   const auto source = open(source_);
-  const ConvertOptions only_floats{.glob = "big"};
+  const ConvertOptions only_floats{.filter = "big"};
   for (const std::string extension : {"safetensors", "irpa", "gguf", "ht", "npy"}) {
     const auto target = folder_ / ("big." + extension);
     const auto done = convert(source, target, only_floats, {.lossy = true});
@@ -101,7 +101,7 @@ TEST_F(Converting, round_trips_through_every_format_that_can_hold_it) {
 
 TEST_F(Converting, losses_are_allowed) {
   const auto source = open(source_);
-  const auto refused = convert(source, folder_ / "x.npy", {.glob = "big"});
+  const auto refused = convert(source, folder_ / "x.npy", {.filter = "big"});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ErrorCode::would_lose);
   EXPECT_EQ(refused.error().rule(), "losses_are_allowed");
@@ -136,7 +136,7 @@ TEST_F(Converting, errors_name_the_option_for_each_kind_of_loss) {
 TEST_F(Converting, overwriting_the_source_is_safe) {
   const auto before = open(source_);
   ASSERT_FALSE(convert(before, source_)) << "not without being told to";
-  ASSERT_TRUE(convert(before, source_, {.glob = "big"}, {.if_exists = IfExists::replace}));
+  ASSERT_TRUE(convert(before, source_, {.filter = "big"}, {.if_exists = IfExists::replace}));
   const auto after = open(source_);
   EXPECT_EQ(after.catalog().size(), 1U);
   EXPECT_EQ(before.catalog().size(), 4U);
@@ -147,7 +147,7 @@ TEST_F(Converting, seals_from_the_copied_bytes) {
   const auto source = open(source_);
   for (const std::string extension : {"irpa", "safetensors", "ht"}) {
     const auto target = folder_ / ("sealed." + extension);
-    const ConvertOptions what{.glob = extension == "ht" ? "big" : "*"};
+    const ConvertOptions what{.filter = extension == "ht" ? "big" : "*"};
     const auto done = convert(source, target, what, {.lossy = true, .seal = true});
     ASSERT_TRUE(done) << to_string(done.error());
     ASSERT_TRUE(done->seal);
@@ -164,7 +164,7 @@ TEST_F(Converting, seals_alignment_gaps_and_holes) {
     for (const std::string extension : {"irpa", "safetensors", "gguf", "ht"}) {
       SCOPED_TRACE(extension + " aligned to " + std::to_string(alignment));
       const auto target = folder_ / ("aligned." + extension);
-      const ConvertOptions what{.glob = extension == "ht" ? "big" : "*", .alignment = alignment};
+      const ConvertOptions what{.filter = extension == "ht" ? "big" : "*", .alignment = alignment};
       const auto done =
           convert(source, target, what, {.if_exists = IfExists::replace, .lossy = true, .seal = true});
       ASSERT_TRUE(done) << to_string(done.error());
@@ -457,7 +457,7 @@ TEST_F(Converting, a_sealed_target_gets_a_new_seal_of_the_same_algorithm) {
   for (const auto algorithm : all_hash_algorithms) {
     const auto sealed = ht::seal(open(folder_ / "x.irpa"), {.algorithm = algorithm, .force = true}).value();
     const auto done =
-        convert(source, folder_ / "x.irpa", {.glob = "big"}, {.if_exists = IfExists::replace}).value();
+        convert(source, folder_ / "x.irpa", {.filter = "big"}, {.if_exists = IfExists::replace}).value();
     EXPECT_EQ(done.seal, sealed.seal);
     EXPECT_FALSE(done.stale_seal);
     const auto found = compare_with_seal(folder_ / "x.irpa").value();
@@ -470,7 +470,7 @@ TEST_F(Converting, reports_a_seal_that_other_files_share) {
   const auto source = open(source_);
   ASSERT_TRUE(convert(source, folder_ / "m.safetensors", {.shard_bytes = 1000}, {.seal = true}));
   const auto before = read_file(folder_ / "model.htseal");
-  const auto done = convert(source, folder_ / "m-00001-of-00002.safetensors", {.glob = "big"},
+  const auto done = convert(source, folder_ / "m-00001-of-00002.safetensors", {.filter = "big"},
                             {.if_exists = IfExists::replace});
   ASSERT_TRUE(done) << to_string(done.error());
   EXPECT_EQ(done->stale_seal, folder_ / "model.htseal");

@@ -5,8 +5,8 @@
 #include <htensor/format/format.hpp>
 
 #include "base/format_text.hpp"
+#include "convert/copy/commit.hpp"
 #include "convert/copy/copy_engine.hpp"
-#include "convert/copy/renewed_seal.hpp"
 #include "format/shards/numbered_name.hpp"
 #include "format/sniff.hpp"
 #include "io/atomic_file.hpp"
@@ -90,7 +90,7 @@ class Edit {
   [[nodiscard]] Error open_error(Error error) const {
     const auto stat = port_.stat(path_);
     if (stat && stat->kind == io::FileKind::folder)
-      return not_one_file_error("is a folder, and an edit changes one file");
+      return not_one_file_error("is a folder but an edit needs one file");
     return error;
   }
 
@@ -138,13 +138,13 @@ class Edit {
 
   Result<void> write(const PlannedFile& file, const std::shared_ptr<const io::FileSource>& opened) {
     io::MappedFile source(opened);
-    auto seal = HT_TRY(RenewedSeal::prepare({.path = path_,
-                                             .source = source,
-                                             .header = file.header,
-                                             .moved_by = edited_.moved_by,
-                                             .work = options_.work,
-                                             .formats = options_.formats,
-                                             .port = port_}));
+    auto seal = HT_TRY(NewSeal::prepare({.path = path_,
+                                         .source = source,
+                                         .header = file.header,
+                                         .moved_by = edited_.moved_by,
+                                         .work = options_.work,
+                                         .formats = options_.formats,
+                                         .port = port_}));
     if (seal) edited_.seal = seal->path();
     io::MappedFile* const sources[] = {&source};
     auto target = HT_TRY(io::AtomicFile::create(path_, IfExists::replace, port_));
@@ -165,7 +165,7 @@ class Edit {
     const bool is_same = now->device == before.device && now->inode == before.inode;
     if (is_same && now->rights == before.rights) return {};
     return fail(Error(ErrorCode::changed_underfoot, "file_is_not_replaced_during_the_edit",
-                      "was replaced by another program during the edit, and stays unchanged")
+                      "was replaced by another program during the edit; nothing was written")
                     .at_path(path_.native())
                     .with_hint("run the command again"));
   }

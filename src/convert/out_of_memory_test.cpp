@@ -57,7 +57,7 @@ namespace {
 
 // Runs the body with `first`, `first` + 1, … allocations until it succeeds. Calls `check` after each failure.
 template <class Body, class Check>
-void starve(Body body, Check check, int first = 0) {
+void run_with_failing_allocations(Body body, Check check, int first = 0) {
   constexpr int max_allocations = 2000;
   for (int allowed = first; allowed < first + max_allocations; ++allowed) {
     allocations_left = allowed;
@@ -78,7 +78,8 @@ class OutOfMemory : public ::testing::Test {
 };
 
 TEST_F(OutOfMemory, while_writing_leaves_no_temporary_files) {
-  starve([&] { return write(path_, tensor_); }, [&] { EXPECT_TRUE(folder_.names().empty()); });
+  run_with_failing_allocations([&] { return write(path_, tensor_); },
+                               [&] { EXPECT_TRUE(folder_.names().empty()); });
   EXPECT_EQ(folder_.names().size(), 1U);
 }
 
@@ -89,22 +90,22 @@ TEST_F(OutOfMemory, while_opening_closes_all_files) {
                          std::filesystem::directory_iterator());
   };
   const auto before = descriptors();
-  starve([&] { return Model::open(path_); }, [&] { EXPECT_EQ(descriptors(), before); });
+  run_with_failing_allocations([&] { return Model::open(path_); }, [&] { EXPECT_EQ(descriptors(), before); });
 }
 
 TEST_F(OutOfMemory, while_emitting_a_module_is_an_error) {
   ASSERT_TRUE(write(path_, tensor_));
   const auto model = Model::open(path_).value();
   const MlirOptions options{.scope = "scope", .inline_below = 100};
-  starve([&] { return mlir_text(model, options); }, [] {});
+  run_with_failing_allocations([&] { return mlir_text(model, options); }, [] {});
 }
 
 TEST_F(OutOfMemory, while_converting_is_an_error) {
   ASSERT_TRUE(write(path_, tensor_));
   const auto model = Model::open(path_).value();
   const auto target = folder_ / "a_target_whose_name_is_too_long_to_fit_into_a_short_string.irpa";
-  starve([&] { return convert(model, target, {}, {.if_exists = IfExists::replace}); },
-         [&] { EXPECT_FALSE(std::filesystem::exists(target)); });
+  run_with_failing_allocations([&] { return convert(model, target, {}, {.if_exists = IfExists::replace}); },
+                               [&] { EXPECT_FALSE(std::filesystem::exists(target)); });
 }
 
 TEST_F(OutOfMemory, while_replacing_a_set_leaves_the_old_or_new_set) {
@@ -135,7 +136,8 @@ TEST_F(OutOfMemory, while_replacing_a_set_leaves_the_old_or_new_set) {
   };
   // The last allocations, beginning before the journal is written.
   constexpr int last = 300;
-  starve([&] { return convert(model, target, shards, how); }, expect_whole, std::max(0, used - last));
+  run_with_failing_allocations([&] { return convert(model, target, shards, how); }, expect_whole,
+                               std::max(0, used - last));
   expect_whole();
 }
 
@@ -143,11 +145,11 @@ TEST_F(OutOfMemory, while_editing_metadata_leaves_the_old_file) {
   const auto before = testing::all_values(std::endian::little).bytes();
   testing::write_file(path_, before);
   const std::vector<MetadataEdit> edits{{.key = "key", .value = std::string(100, 'v')}};
-  starve([&] { return edit_metadata(path_, edits, {.grow = true}); },
-         [&] {
-           EXPECT_EQ(testing::read_file(path_), before);
-           EXPECT_EQ(folder_.names().size(), 1U);
-         });
+  run_with_failing_allocations([&] { return edit_metadata(path_, edits, {.grow = true}); },
+                               [&] {
+                                 EXPECT_EQ(testing::read_file(path_), before);
+                                 EXPECT_EQ(folder_.names().size(), 1U);
+                               });
   EXPECT_NE(testing::read_file(path_), before);
 }
 
@@ -157,20 +159,21 @@ TEST_F(OutOfMemory, while_comparing_is_an_error) {
   ASSERT_TRUE(write(other, Tensor<F32, Rank<1>>::of(Rank<1>(3), {1, 2, 4}).value()));
   const auto a = Model::open(path_).value();
   const auto b = Model::open(other).value();
-  starve([&] { return diff(a, b); }, [] {});
+  run_with_failing_allocations([&] { return diff(a, b); }, [] {});
 }
 
 TEST_F(OutOfMemory, while_preparing_a_tensor_to_save_is_an_error) {
-  starve([&] { return to_save("a name that is too long to fit into a short string", tensor_); }, [] {});
+  run_with_failing_allocations(
+      [&] { return to_save("a name that is too long to fit into a short string", tensor_); }, [] {});
 }
 
 TEST_F(OutOfMemory, while_using_tensors_of_any_type_is_an_error) {
   ASSERT_TRUE(write(path_, tensor_));
   const auto model = Model::open(path_).value();
-  starve([&] { return model.at(0)->storage(); }, [] {});
-  starve([&] { return model.at(0)->copy<F32, Rank<1>>(); }, [] {});
-  starve([&] { return model.at(0)->cast<F64>(); }, [] {});
-  starve([&] { return model.at(0)->slice(1, 2); }, [] {});
+  run_with_failing_allocations([&] { return model.at(0)->storage(); }, [] {});
+  run_with_failing_allocations([&] { return model.at(0)->copy<F32, Rank<1>>(); }, [] {});
+  run_with_failing_allocations([&] { return model.at(0)->cast<F64>(); }, [] {});
+  run_with_failing_allocations([&] { return model.at(0)->slice(1, 2); }, [] {});
 }
 
 TEST_F(OutOfMemory, reader_threads_do_not_allocate) {
@@ -193,7 +196,7 @@ TEST_F(OutOfMemory, while_cataloguing_is_an_error) {
   ASSERT_TRUE(builder.add({.name = name, .dims = dims}));
   EXPECT_TRUE(builder.metadata().add("key", "value"));
   std::optional<Catalog> catalog;
-  starve(
+  run_with_failing_allocations(
       [&]() -> Result<void> {
         return without_bad_alloc([&]() -> Result<void> {
           auto copy = builder;

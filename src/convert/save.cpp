@@ -42,20 +42,20 @@ class Saving {
 
   Result<Converted> run(const Path& target, std::span<const TensorToSave> tensors) {
     const auto plan = HT_TRY(plan_for(target, tensors));
-    return apply_from(plan, {.sources = sources()}, options_.how,
+    return apply_from(plan, {.sources = sources()}, options_.apply,
                       {.dtypes = options_.dtypes, .port = &port_});
   }
 
   Result<void> run(std::span<const TensorToSave> tensors, const AllocateFile& allocate) {
     HT_TRY(check_fits_memory());
     const auto plan = HT_TRY(plan_for({}, tensors));
-    HT_TRY(check_losses(plan, options_.how));
+    HT_TRY(check_losses(plan, options_.apply));
     const PlannedFile& file = plan.files.front();
     auto* const data = checked::narrow<std::ptrdiff_t>(file.bytes) ? allocate(file.bytes) : nullptr;
     if (data == nullptr) return fail(out_of_memory(file.bytes));
     const MutableBytes into(data, static_cast<std::size_t>(file.bytes));
     const auto files = sources();
-    HT_TRY(copy_to_memory(file, into, {.sources = files, .work = options_.how.work}));
+    HT_TRY(copy_to_memory(file, into, {.sources = files, .work = options_.apply.work}));
     if (file.finish == nullptr) return {};
     std::uint64_t sum = 0;
     for (const auto& part : file.parts) {
@@ -72,7 +72,7 @@ class Saving {
       HT_TRY(builder_.metadata().add(item.key, item.value));
     }
     catalog_.emplace(HT_TRY(std::move(builder_).build()));
-    return plan_from(*catalog_, memory_, target, options_.what);
+    return plan_from(*catalog_, memory_, target, options_.convert);
   }
 
  private:
@@ -87,13 +87,13 @@ class Saving {
     const auto refuse = [](std::string_view rule, std::string_view what, std::string_view hint) {
       return fail(Error(ErrorCode::bad_state, rule, std::string(what)).with_hint(hint));
     };
-    if (options_.what.format.empty())
+    if (options_.convert.format.empty())
       return refuse("format_of_memory_is_named", "a file in memory has no extension that names its format",
                     "set the format, for example safetensors");
-    if (options_.what.shard_bytes != 0)
+    if (options_.convert.shard_bytes != 0)
       return refuse("memory_holds_one_file", "a file in memory cannot have shards",
-                    "set no size of shards, or save to a path");
-    if (options_.how.seal)
+                    "remove the shard size, or save to a path");
+    if (options_.apply.seal)
       return refuse("seal_is_beside_a_file", "a file in memory cannot have a seal", "seal the file on disk");
     return {};
   }
@@ -132,7 +132,7 @@ class Saving {
   }
 
   [[nodiscard]] bool changes_types() const noexcept {
-    return !options_.what.types.empty() || !options_.what.dequantize.empty();
+    return !options_.convert.types.empty() || !options_.convert.dequantize.empty();
   }
 
   // Only values from a file can be converted, so bytes in memory become a file of their own.
@@ -146,12 +146,11 @@ class Saving {
   static Result<void> check_pattern(std::string_view name, const PartOrigin::Repeated& pattern) {
     if (std::has_single_bit(pattern.pattern_bytes) && pattern.pattern_bytes <= pattern.pattern.size())
       return {};
-    return fail(
-        Error(ErrorCode::size_mismatch, "pattern_size_is_a_power_of_two",
-              format_text("tensor '{}' repeats a pattern of {} bytes, and patterns have 1, 2, 4, 8 or 16",
-                          to_utf8(name), pattern.pattern_bytes))
-            .at_tensor(name)
-            .with_hint("repeat the pattern to 1, 2, 4, 8 or 16 bytes"));
+    return fail(Error(ErrorCode::size_mismatch, "pattern_size_is_a_power_of_two",
+                      format_text("tensor '{}': pattern has {} bytes but must have 1, 2, 4, 8 or 16",
+                                  to_utf8(name), pattern.pattern_bytes))
+                    .at_tensor(name)
+                    .with_hint("repeat the pattern to 1, 2, 4, 8 or 16 bytes"));
   }
 
   // Checks known types only; the size of other types is up to the user.
@@ -181,7 +180,7 @@ class Saving {
   Result<bool> place_mapped(const Storage::FileBacked& range, Bytes bytes, std::string_view name,
                             Entry& entry) {
     if (range.inode == 0 || range.bytes != bytes.size() || bytes.empty()) return false;
-    const auto number = number_of(range.locator);
+    const auto number = number_of(range.path);
     if (!number) return false;
     const auto identity = files_[*number - 1]->source().identity();
     if (identity.device != range.device || identity.object != range.inode) return false;
@@ -190,22 +189,22 @@ class Saving {
   }
 
   // The number of a file in the catalog. Each file is opened once.
-  Result<std::uint32_t> number_of(const Path& locator) {
-    if (const auto found = numbers_.find(locator); found != numbers_.end()) return found->second;
-    files_.push_back(std::make_unique<io::MappedFile>(HT_TRY(io::FileSource::open(locator, port_))));
-    const auto number = HT_TRY(builder_.add_file(locator.string()));
-    numbers_.emplace(locator, number);
+  Result<std::uint32_t> number_of(const Path& path) {
+    if (const auto found = numbers_.find(path); found != numbers_.end()) return found->second;
+    files_.push_back(std::make_unique<io::MappedFile>(HT_TRY(io::FileSource::open(path, port_))));
+    const auto number = HT_TRY(builder_.add_file(path.string()));
+    numbers_.emplace(path, number);
     return number;
   }
 
   Result<void> place(const Storage::FileBacked& range, std::string_view name, Entry& entry) {
-    const auto number = HT_TRY(number_of(range.locator));
+    const auto number = HT_TRY(number_of(range.path));
     const auto file_bytes = files_[number - 1]->source().size();
     if (!checked::range_fits(range.offset, range.bytes, file_bytes)) {
       return fail(Error(ErrorCode::truncated, "range_is_inside_the_file",
-                        format_text("has {} bytes, and tensor '{}' needs {} bytes from byte {} on",
-                                    file_bytes, to_utf8(name), range.bytes, range.offset))
-                      .at_path(range.locator.native())
+                        format_text("has {} bytes but tensor '{}' needs {} bytes at byte {}", file_bytes,
+                                    to_utf8(name), range.bytes, range.offset))
+                      .at_path(range.path.native())
                       .at_tensor(name)
                       .at_offset(range.offset)
                       .with_hint("pass a range within the file"));
@@ -248,7 +247,7 @@ Result<TensorToSave> detail::to_save(std::string_view name, const DTypeInfo& dty
       range.bytes = bytes.size();
       saved.data = HT_TRY(Storage::file_backed(std::make_shared<const Storage>(storage), bytes, range));
     } else {
-      saved.data = HT_TRY(Storage::kept_read_only(std::make_shared<const Storage>(storage), bytes));
+      saved.data = HT_TRY(Storage::owned_read_only(std::make_shared<const Storage>(storage), bytes));
     }
     return saved;
   });
@@ -265,7 +264,7 @@ Result<ConversionPlan> plan_save(const std::filesystem::path& target, std::span<
 }
 
 Result<std::vector<Path>> check_save(const ConversionPlan& plan, const SaveOptions& options) {
-  return check_target(plan, options.how, {.dtypes = options.dtypes, .port = options.port});
+  return check_target(plan, options.apply, {.dtypes = options.dtypes, .port = options.port});
 }
 
 Result<void> save_to_memory(std::span<const TensorToSave> tensors, const AllocateFile& allocate,

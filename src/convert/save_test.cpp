@@ -76,13 +76,13 @@ TEST_F(Saving, reads_bytes_of_a_model_from_its_mapping) {
   write_file(target_, testing::shard_file({"a", "b"}));
   const auto model = Model::open(target_).value();
   const TensorToSave saved[] = {bytes("only", model.raw("b").value(), 4)};
-  ASSERT_TRUE(save(target_, saved, {.what = {}, .how = {.if_exists = IfExists::replace}}));
+  ASSERT_TRUE(save(target_, saved, {.convert = {}, .apply = {.if_exists = IfExists::replace}}));
   EXPECT_EQ(text_of(Model::open(target_).value(), "only"), text_of(model, "b"));
 }
 
 std::vector<std::byte> saved_in_memory(std::span<const TensorToSave> tensors, SaveOptions options,
                                        std::string_view format) {
-  options.what.format = format;
+  options.convert.format = format;
   std::vector<std::byte> file;
   int calls = 0;
   const auto done = save_to_memory(
@@ -112,7 +112,7 @@ TEST_F(Saving, to_memory_writes_the_bytes_of_the_file) {
   ASSERT_TRUE(options.metadata.add("key", "value"));
   for (const std::string format : {"safetensors", "irpa", "gguf"}) {
     const auto target = folder_ / ("target." + format);
-    options.how.lossy = true;
+    options.apply.lossy = true;
     ASSERT_TRUE(save(target, tensors, options)) << format;
     EXPECT_EQ(saved_in_memory(tensors, options, format), testing::read_file(target)) << format;
   }
@@ -126,7 +126,7 @@ TEST_F(Saving, to_memory_converts_values) {
   write_file(target_, testing::noise_file("safetensors", {1'000'000}));
   const auto tensor = Model::open(target_)->at(0).value();
   const TensorToSave saved[] = {to_save("t", tensor).value()};
-  const SaveOptions options{.what = {.types = {{"t", "BF16"}}}, .how = {.round = true}};
+  const SaveOptions options{.convert = {.types = {{"t", "BF16"}}}, .apply = {.round = true}};
   ASSERT_TRUE(save(folder_ / "half.safetensors", saved, options));
   EXPECT_EQ(saved_in_memory(saved, options, "safetensors"), testing::read_file(folder_ / "half.safetensors"));
 }
@@ -134,7 +134,7 @@ TEST_F(Saving, to_memory_converts_values) {
 TEST_F(Saving, type_of_an_empty_tensor_changes) {
   const TensorToSave saved[] = {
       {.name = "t", .dtype = dtype_info<F32>().tag, .dims = {0, 3}, .data = Storage()}};
-  const SaveOptions options{.what = {.types = {{"t", "F16"}}}, .how = {.round = true}};
+  const SaveOptions options{.convert = {.types = {{"t", "F16"}}}, .apply = {.round = true}};
   const auto done = save(folder_ / "half.safetensors", saved, options);
   ASSERT_TRUE(done) << to_string(done.error());
   const auto tensor = Model::open(folder_ / "half.safetensors")->at(0).value();
@@ -151,16 +151,17 @@ Error memory_refusal(const Options& options) {
 
 TEST_F(Saving, format_of_memory_is_named) {
   EXPECT_EQ(memory_refusal(SaveOptions{}).rule(), "format_of_memory_is_named");
-  EXPECT_EQ(memory_refusal(SaveOptions{.what = {.format = "safetensors"}}).code(), ErrorCode::out_of_memory);
+  EXPECT_EQ(memory_refusal(SaveOptions{.convert = {.format = "safetensors"}}).code(),
+            ErrorCode::out_of_memory);
 }
 
 TEST_F(Saving, memory_holds_one_file) {
-  const SaveOptions options{.what = {.format = "safetensors", .shard_bytes = 100}};
+  const SaveOptions options{.convert = {.format = "safetensors", .shard_bytes = 100}};
   EXPECT_EQ(memory_refusal(options).rule(), "memory_holds_one_file");
 }
 
 TEST_F(Saving, seal_is_beside_a_file) {
-  const SaveOptions options{.what = {.format = "safetensors"}, .how = {.seal = true}};
+  const SaveOptions options{.convert = {.format = "safetensors"}, .apply = {.seal = true}};
   EXPECT_EQ(memory_refusal(options).rule(), "seal_is_beside_a_file");
 }
 
@@ -176,7 +177,7 @@ TEST_F(Saving, to_memory_can_be_cancelled) {
                        file.resize(static_cast<std::size_t>(size));
                        return file.data();
                      },
-                     {.what = {.format = "safetensors"}, .how = {.work = {.stop = stop.get_token()}}});
+                     {.convert = {.format = "safetensors"}, .apply = {.work = {.stop = stop.get_token()}}});
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code(), ErrorCode::cancelled);
 }
@@ -211,7 +212,7 @@ TEST_F(Saving, copies_mapped_tensors_from_their_file) {
   write_file(folder_ / "m.safetensors", testing::shard_file({"a", "b"}));
   const auto model = Model::open(folder_ / "m.safetensors").value();
   const auto copied = [&](const TensorToSave& tensor) {
-    const auto done = save(target_, std::span(&tensor, 1), {.how = {.if_exists = IfExists::replace}});
+    const auto done = save(target_, std::span(&tensor, 1), {.apply = {.if_exists = IfExists::replace}});
     EXPECT_TRUE(done) << to_string(done.error());
     const auto by = done ? done->copied_by : CopiedBy{};
     EXPECT_EQ(text_of(Model::open(target_).value(), tensor.name), text_of(model, "b"));
@@ -269,7 +270,7 @@ TEST_F(Saving, saved_size_matches_the_shape) {
       {.name = "t", .encoding = find_encoding("Q4_0").value().tag, .dims = {1, 31}, .data = five}};
   for (const std::string extension : {"safetensors", "gguf", "irpa", "ht", "npy"}) {
     for (const auto tensors : {std::span(dense), std::span(blocks), std::span(uneven)}) {
-      const auto done = save(folder_ / ("t." + extension), tensors, {.what = {.tensor_notes = false}});
+      const auto done = save(folder_ / ("t." + extension), tensors, {.convert = {.tensor_notes = false}});
       ASSERT_FALSE(done) << extension;
       EXPECT_EQ(done.error().code(), ErrorCode::size_mismatch) << to_string(done.error());
       EXPECT_EQ(done.error().rule(), "saved_size_matches_the_shape");

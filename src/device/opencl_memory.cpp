@@ -130,7 +130,7 @@ Result<cl_command_queue> queue_of(Device& device, const ComputeOptions& options)
   const auto& named = options.queue->queue();
   if (&named.device == &device) return named.handle;
   return fail(Error(ErrorCode::bad_state, "queue_belongs_to_the_device",
-                    format_text("queue of the device '{}' was named in a call on '{}'",
+                    format_text("queue belongs to device '{}' but the call is on '{}'",
                                 named.device.facts().name, device.facts().name))
                   .with_hint("create a queue with OpenClQueue::create for the device"));
 }

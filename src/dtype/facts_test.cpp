@@ -55,8 +55,8 @@ void expect_integer_facts() {
   EXPECT_EQ(facts.digits, Limits::digits) << D::name;
   EXPECT_EQ(facts.lowest_exponent, 0) << D::name;
   EXPECT_EQ(facts.largest, (NumberFacts::Magnitude{static_cast<std::uint64_t>(Limits::max()), 0})) << D::name;
-  const auto most_negative = std::uint64_t{0} - static_cast<std::uint64_t>(Limits::min());
-  EXPECT_EQ(facts.most_negative, (NumberFacts::Magnitude{most_negative, 0})) << D::name;
+  const auto largest_negative = std::uint64_t{0} - static_cast<std::uint64_t>(Limits::min());
+  EXPECT_EQ(facts.largest_negative, (NumberFacts::Magnitude{largest_negative, 0})) << D::name;
   EXPECT_TRUE(facts.has_zero) << D::name;
   EXPECT_FALSE(facts.has_negative_zero) << D::name;
 }
@@ -74,15 +74,15 @@ TEST(Facts, of_integers_match_the_native_types) {
 
 TEST(Facts, of_four_bits_go_from_minus_8_to_7_and_0_to_15) {
   EXPECT_EQ(I4::number.largest, (NumberFacts::Magnitude{7, 0}));
-  EXPECT_EQ(I4::number.most_negative, (NumberFacts::Magnitude{8, 0}));
+  EXPECT_EQ(I4::number.largest_negative, (NumberFacts::Magnitude{8, 0}));
   EXPECT_EQ(U4::number.largest, (NumberFacts::Magnitude{15, 0}));
-  EXPECT_EQ(U4::number.most_negative, (NumberFacts::Magnitude{0, 0}));
+  EXPECT_EQ(U4::number.largest_negative, (NumberFacts::Magnitude{0, 0}));
 }
 
 TEST(Facts, of_bool_are_zero_and_one) {
   EXPECT_EQ(Bool::number.kind, NumberFacts::Kind::boolean);
   EXPECT_EQ(Bool::number.largest, (NumberFacts::Magnitude{1, 0}));
-  EXPECT_EQ(Bool::number.most_negative, (NumberFacts::Magnitude{0, 0}));
+  EXPECT_EQ(Bool::number.largest_negative, (NumberFacts::Magnitude{0, 0}));
   EXPECT_FALSE(Bool::number.has_negative_zero);
 }
 
@@ -101,7 +101,7 @@ void expect_published(const Published& expected) {
   const NumberFacts facts = D::number;
   EXPECT_EQ(facts.kind, NumberFacts::Kind::floating) << D::name;
   EXPECT_EQ(number(facts.largest), expected.largest) << D::name;
-  EXPECT_EQ(number(facts.most_negative), expected.has_sign ? expected.largest : 0.0) << D::name;
+  EXPECT_EQ(number(facts.largest_negative), expected.has_sign ? expected.largest : 0.0) << D::name;
   EXPECT_EQ(std::ldexp(1.0, facts.lowest_exponent), expected.smallest) << D::name;
   EXPECT_EQ(facts.digits, expected.digits) << D::name;
   EXPECT_EQ(facts.has_zero, expected.has_zero) << D::name;
@@ -142,7 +142,7 @@ TEST(Facts, each_missing_value_reduces_the_held_set) {
   EXPECT_TRUE(lacks([](NumberFacts& f) { f.digits = 10; }));
   EXPECT_TRUE(lacks([](NumberFacts& f) { f.lowest_exponent += 1; }));
   EXPECT_TRUE(lacks([](NumberFacts& f) { f.largest = {65503, 0}; }));
-  EXPECT_TRUE(lacks([](NumberFacts& f) { f.most_negative = {65503, 0}; }));
+  EXPECT_TRUE(lacks([](NumberFacts& f) { f.largest_negative = {65503, 0}; }));
   EXPECT_TRUE(lacks([](NumberFacts& f) { f.has_zero = false; }));
   EXPECT_TRUE(lacks([](NumberFacts& f) { f.has_negative_zero = false; }));
   NumberFacts complex = full;

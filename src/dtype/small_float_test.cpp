@@ -15,7 +15,7 @@ constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
 // A format as its specification states it: OCP's FP8, FP6, FP4 and MX, the FNUZ paper, IEEE 754 and BF16.
 constexpr unsigned none = 0x10000;
-struct Book {
+struct FormatSpec {
   std::string_view name;
   int exponent_bits;
   int mantissa_bits;
@@ -26,7 +26,7 @@ struct Book {
   bool has_sign = true;
 };
 
-constexpr Book books[] = {
+constexpr FormatSpec books[] = {
     {"F4", 2, 1, 1},
     {"F6_E2M3", 2, 3, 1},
     {"F6_E3M2", 3, 2, 3},
@@ -39,7 +39,7 @@ constexpr Book books[] = {
     {"BF16", 8, 7, 127, 0x7F80, 0x7F81},
 };
 template <class D>
-constexpr Book book = *std::ranges::find(books, D::name, &Book::name);
+constexpr FormatSpec book = *std::ranges::find(books, D::name, &FormatSpec::name);
 
 template <class D>
 constexpr unsigned sign_bit =
@@ -48,8 +48,8 @@ template <class D>
 constexpr unsigned codes = book<D>.has_sign ? 2 * sign_bit<D> : 0x100;
 
 template <class D>
-double by_the_book(unsigned code) {
-  constexpr Book b = book<D>;
+double decode_by_spec(unsigned code) {
+  constexpr FormatSpec b = book<D>;
   const unsigned magnitude = code & (sign_bit<D> - 1);
   if (code == b.lone_nan || magnitude >= b.first_nan) return nan;
   const double sign = magnitude == code ? 1.0 : -1.0;
@@ -66,7 +66,7 @@ double by_the_book(unsigned code) {
 template <class D>
 unsigned largest_code() {
   unsigned code = sign_bit<D> - 1;
-  while (!std::isfinite(by_the_book<D>(code))) --code;
+  while (!std::isfinite(decode_by_spec<D>(code))) --code;
   return code;
 }
 
@@ -99,7 +99,7 @@ TYPED_TEST_SUITE(Small, SmallFloats, Names);
 TYPED_TEST(Small, every_code_decodes_as_specified) {
   for (unsigned code = 0; code < codes<TypeParam>; ++code) {
     const auto value = element<TypeParam>(code);
-    const double expected = by_the_book<TypeParam>(code);
+    const double expected = decode_by_spec<TypeParam>(code);
     ASSERT_TRUE(same(static_cast<double>(value), expected)) << code << " is not " << expected;
     ASSERT_TRUE(same(static_cast<double>(static_cast<float>(value)), expected))
         << code << " is not " << expected;
@@ -108,9 +108,9 @@ TYPED_TEST(Small, every_code_decodes_as_specified) {
 
 TYPED_TEST(Small, every_decoded_value_encodes_to_its_code) {
   for (unsigned code = 0; code < codes<TypeParam>; ++code) {
-    const double value = by_the_book<TypeParam>(code);
+    const double value = decode_by_spec<TypeParam>(code);
     if (std::isnan(value)) {
-      ASSERT_TRUE(std::isnan(by_the_book<TypeParam>(code_of<TypeParam>(value)))) << code;
+      ASSERT_TRUE(std::isnan(decode_by_spec<TypeParam>(code_of<TypeParam>(value)))) << code;
     } else {
       ASSERT_EQ(code_of<TypeParam>(value), code);
       ASSERT_EQ(code_of<TypeParam>(static_cast<float>(value)), code);
@@ -127,7 +127,7 @@ void expect_nearest_even() {
     return code == 0 && book<D>.lone_nan == sign_bit<D> ? 0 : code | sign_bit<D>;
   };
   for (unsigned code = 0; code < largest_code<D>(); ++code) {
-    const double exact = (by_the_book<D>(code) + by_the_book<D>(code + 1)) / 2;
+    const double exact = (decode_by_spec<D>(code) + decode_by_spec<D>(code + 1)) / 2;
     const T middle = static_cast<T>(exact);
     ASSERT_EQ(static_cast<double>(middle), exact);
     // Powers of two without a mantissa have no even significand; IEEE 754 then selects the larger value.
@@ -150,12 +150,12 @@ TYPED_TEST(Small, float_rounds_to_nearest_even) { expect_nearest_even<TypeParam,
 // Tests overflow: the midpoint above the largest value, and everything above the midpoint.
 template <class D>
 void expect_overflow(double largest, double half_step, unsigned at_half, unsigned beyond) {
-  const bool has_nan_only = std::isnan(by_the_book<D>(beyond));
+  const bool has_nan_only = std::isnan(decode_by_spec<D>(beyond));
   const auto negative = [&](unsigned code) {
     return has_nan_only && book<D>.lone_nan == code ? code : code | sign_bit<D>;
   };
   const unsigned largest_finite = largest_code<D>();
-  EXPECT_EQ(by_the_book<D>(largest_finite), largest);
+  EXPECT_EQ(decode_by_spec<D>(largest_finite), largest);
   EXPECT_EQ(code_of<D>(std::nextafter(half_step, 0.0)), largest_finite);
   EXPECT_EQ(code_of<D>(half_step), at_half);
   for (const double value : {std::nextafter(half_step, infinity), 2 * largest, 1e300, infinity}) {

@@ -44,7 +44,7 @@ struct Color {
 
 using Mine = F8_E3M4::Element;
 
-double by_the_book(unsigned code) {
+double decode_by_spec(unsigned code) {
   const double sign = code < 0x80 ? 1 : -1;
   const int field = static_cast<int>((code >> 4) & 7);
   const unsigned fraction = code & 15;
@@ -94,7 +94,7 @@ TEST(UsersDType, has_a_common_dtype_with_library_dtypes) {
 TEST(UsersDType, decodes_and_encodes_by_its_layout) {
   for (unsigned code = 0; code < 256; ++code) {
     const auto value = static_cast<double>(Mine::from_bits(static_cast<std::uint8_t>(code)));
-    const double expected = by_the_book(code);
+    const double expected = decode_by_spec(code);
     if (std::isnan(expected)) {
       EXPECT_TRUE(std::isnan(value)) << code;
       EXPECT_TRUE(std::isnan(static_cast<double>(Mine(expected)))) << code;
@@ -108,7 +108,7 @@ TEST(UsersDType, decodes_and_encodes_by_its_layout) {
 
 TEST(UsersDType, rounds_to_nearest_even) {
   for (unsigned code = 0; code < 0x6F; ++code) {
-    const double middle = (by_the_book(code) + by_the_book(code + 1)) / 2;
+    const double middle = (decode_by_spec(code) + decode_by_spec(code + 1)) / 2;
     EXPECT_EQ(Mine(middle).bits(), code % 2 == 0 ? code : code + 1);
     EXPECT_EQ(Mine(std::nextafter(middle, 0.0)).bits(), code);
     EXPECT_EQ(Mine(std::nextafter(middle, 100.0)).bits(), code + 1);

@@ -36,26 +36,27 @@ Result<void> check_data_is_complete(std::uint64_t data_end, std::uint64_t file_b
 Result<void> check_plain(const Entry& entry, std::string_view format) {
   if (entry.encoding != EncodingTag::dense) {
     const auto encoding = find_encoding(entry.encoding).value_or(Encoding{.name = "an unknown encoding"});
-    return fail(lost("format_carries_the_encoding", entry, "convert to GGUF or IRPA instead",
-                     "tensor '{}': {} cannot store {}", entry.name, format, encoding.name));
+    return fail(would_lose_error("format_carries_the_encoding", entry, "convert to GGUF or IRPA instead",
+                                 "tensor '{}': {} cannot store {}", entry.name, format, encoding.name));
   }
   if (!entry.is_typed()) {
-    return fail(lost("format_carries_untyped_bytes", entry, "convert to IRPA instead",
-                     "tensor '{}': dtype and shape are unknown but {} needs both", entry.name, format));
+    return fail(would_lose_error("format_carries_untyped_bytes", entry, "convert to IRPA instead",
+                                 "tensor '{}': dtype and shape are unknown but {} needs both", entry.name,
+                                 format));
   }
   if (entry.order != ElementOrder::row_major && entry.dims.size() > 1) {
-    return fail(lost("format_carries_the_order", entry,
-                     "transpose the tensor to row-major order first, or convert to NPY",
-                     "tensor '{}': {} cannot store column-major order", entry.name, format));
+    return fail(would_lose_error("format_carries_the_order", entry,
+                                 "transpose the tensor to row-major order first, or convert to NPY",
+                                 "tensor '{}': {} cannot store column-major order", entry.name, format));
   }
   if (entry.byte_order != ByteOrder::little) {
-    return fail(lost("format_carries_the_byte_order", entry,
-                     "byte-swap the tensor to little-endian first, or convert to GGUF",
-                     "tensor '{}': {} cannot store big-endian data", entry.name, format));
+    return fail(would_lose_error("format_carries_the_byte_order", entry,
+                                 "byte-swap the tensor to little-endian first, or convert to GGUF",
+                                 "tensor '{}': {} cannot store big-endian data", entry.name, format));
   }
   if (!entry.note.empty()) {
-    return fail(lost("format_carries_the_note", entry, "convert to IRPA instead",
-                     "tensor '{}': {} cannot store its note", entry.name, format));
+    return fail(would_lose_error("format_carries_the_note", entry, "convert to IRPA instead",
+                                 "tensor '{}': {} cannot store its note", entry.name, format));
   }
   return {};
 }

@@ -49,8 +49,8 @@ template <class... Args>
 
 /// `would_lose` for data that a format cannot store; it is reported before the first write.
 template <class... Args>
-[[nodiscard]] Error lost(std::string_view rule, const Entry& entry, std::string_view hint,
-                         MessageFormat<std::type_identity_t<Args>...> message, Args&&... args) {
+[[nodiscard]] Error would_lose_error(std::string_view rule, const Entry& entry, std::string_view hint,
+                                     MessageFormat<std::type_identity_t<Args>...> message, Args&&... args) {
   return Error(ErrorCode::would_lose, rule, vformat_text(message.format, fmt::make_format_args(args...)),
                message.where)
       .at_tensor(entry.name)

@@ -85,7 +85,7 @@ Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOpti
         if (format.looks_like(beginning, file_bytes)) return format.parse(seen, file_bytes, options);
       }
     }
-    return fail(no_weights(beginning, file_bytes));
+    return fail(unknown_format_error(beginning, file_bytes));
   });
 }
 

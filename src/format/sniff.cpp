@@ -303,7 +303,7 @@ std::optional<Error> known_file_kind(Bytes prefix, std::uint64_t file_bytes) {
   return first_match(texts, beginning_of(prefix, file_bytes));
 }
 
-Error no_weights(Bytes prefix, std::uint64_t file_bytes) {
+Error unknown_format_error(Bytes prefix, std::uint64_t file_bytes) {
   if (auto error = known_file_kind(prefix, file_bytes)) return *std::move(error);
   return Error(ErrorCode::bad_magic, "format_is_known", "is not in a known format")
       .at_offset(0)

@@ -33,6 +33,6 @@ template <const std::string_view& Magic>
 [[nodiscard]] std::optional<Error> known_file_kind(Bytes prefix, std::uint64_t file_bytes);
 
 /// `bad_magic` with the kind of a file of unknown format, and a hint on how to read its weights.
-[[nodiscard]] Error no_weights(Bytes prefix, std::uint64_t file_bytes);
+[[nodiscard]] Error unknown_format_error(Bytes prefix, std::uint64_t file_bytes);
 
 }  // namespace ht::inline v1

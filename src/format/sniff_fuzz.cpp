@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const std::uint64_t claimed : {std::uint64_t{0}, std::uint64_t{1} << 40}) {
     const std::uint64_t file_bytes =
         sniffed < ht::sniffed_bytes ? file.size() : std::max<std::uint64_t>(file.size(), claimed);
-    const auto error = ht::no_weights(ht::Bytes(file).first(sniffed), file_bytes);
+    const auto error = ht::unknown_format_error(ht::Bytes(file).first(sniffed), file_bytes);
     if (error.code() != ht::ErrorCode::bad_magic || error.message().empty() || error.hint().empty())
       std::abort();
     const auto parsed = ht::parse(file, file_bytes, {.stem = "fuzz"});

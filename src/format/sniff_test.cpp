@@ -17,7 +17,7 @@ using namespace std::string_literals;
 
 Error sniffed(const std::string& file, std::uint64_t more = 0) {
   const auto seen = bytes_of(file).first(std::min<std::size_t>(file.size(), sniffed_bytes));
-  return no_weights(seen, file.size() + more);
+  return unknown_format_error(seen, file.size() + more);
 }
 
 // Expects this kind for the file itself and for a longer file with the same first bytes.

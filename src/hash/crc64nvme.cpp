@@ -35,7 +35,7 @@ struct KernelsHere {
 
   KernelsHere() noexcept {
     for (const auto& kernel : processor_kernels()) {
-      if (kernel.runs_here()) kernels[count++] = kernel;
+      if (kernel.is_supported()) kernels[count++] = kernel;
     }
   }
 };
@@ -47,7 +47,7 @@ const Kernel& kernel() noexcept {
   const Kernel* found = chosen.load(std::memory_order_acquire);
   if (found == nullptr) {
     // A race is harmless: all threads choose the same kernel.
-    found = &kernels_here().back();
+    found = &supported_kernels().back();
     chosen.store(found, std::memory_order_release);
   }
   return *found;
@@ -75,7 +75,7 @@ std::uint64_t by_table(const std::byte* data, std::size_t size, std::uint64_t su
 std::span<const Kernel> processor_kernels() noexcept { return {}; }
 #endif
 
-std::span<const Kernel> kernels_here() noexcept {
+std::span<const Kernel> supported_kernels() noexcept {
   static const KernelsHere here;
   return std::span(here.kernels).first(here.count);
 }

@@ -37,7 +37,7 @@ int main() {
     byte = static_cast<std::byte>(state >> 56);
   }
   bool good = crc64nvme(bytes_of("123456789")) == 0xae8b'1486'0a79'9888;
-  for (const auto& kernel : crc64::kernels_here()) {
+  for (const auto& kernel : crc64::supported_kernels()) {
     std::printf("%s\n", std::string(kernel.name).c_str());
     good = agrees(kernel, data) && good;
   }

@@ -16,7 +16,7 @@ struct Kernel {
   std::string_view name;
   Function function;
   /// Whether this processor has the required instructions.
-  bool (*runs_here)() noexcept;
+  bool (*is_supported)() noexcept;
 };
 
 /// The reference kernel. Tests compare the others with it, and the others use it for the last bytes.
@@ -26,7 +26,7 @@ struct Kernel {
 [[nodiscard]] std::span<const Kernel> processor_kernels() noexcept;
 
 /// Kernels that run on this processor, slowest first, beginning with the table.
-[[nodiscard]] std::span<const Kernel> kernels_here() noexcept;
+[[nodiscard]] std::span<const Kernel> supported_kernels() noexcept;
 
 /// Selects the kernel for the whole process while it exists. For tests and benchmarks, one at a time.
 class UseKernel {

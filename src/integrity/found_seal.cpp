@@ -65,7 +65,7 @@ Result<Seal> read_seal(const Path& path, io::Port* optional_port) {
       auto error = std::move(opened).error();
       if (error.code() == ErrorCode::not_regular_file) {
         return fail(
-            Error(ErrorCode::bad_seal, "seal_is_a_file", "has the name of the seal and is not a regular file")
+            Error(ErrorCode::bad_seal, "seal_is_a_file", "is not a regular file, so it cannot be a seal")
                 .at_path(path.native())
                 .with_hint("move it away and seal the model"));
       }
@@ -106,7 +106,7 @@ Result<std::uint32_t> FoundSeal::number_of(const Path& path) const {
 Result<FoundSeal> find_seal(const ModelState& model, io::Port& port) {
   if (model.has_path) return find_seal(model.opened, model.formats, port);
   return fail(Error(ErrorCode::not_sealed, "model_is_sealed",
-                    "model was not opened by a path, and a seal lies beside a file")
+                    "model was not opened by a path, so it has no seal file")
                   .at_path(model.opened.native())
                   .with_hint("open the model by its path"));
 }
@@ -122,7 +122,7 @@ Result<FoundSeal> find_seal(const Path& named, std::span<const Format> formats, 
     if (others && std::ranges::find(others->files, name_in_seal(named, in_folder), &Seal::File::name) !=
                       others->files.end()) {
       found.location = in_folder;
-      found.of_more = others->files.size() > 1;
+      found.covers_other_files = others->files.size() > 1;
       seal = std::move(others);
     }
   }

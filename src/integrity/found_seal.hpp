@@ -38,7 +38,7 @@ struct FoundSeal {
   std::vector<std::filesystem::path> paths{};
   std::map<std::string, std::uint32_t> numbers{};
   /// Whether the path is only one of several files that the seal of its folder covers.
-  bool of_more = false;
+  bool covers_other_files = false;
   /// Maps names to temporary files while the set is being replaced.
   SetView view{};
 

@@ -42,7 +42,7 @@ TEST(SealRegions, cut_a_file_where_tensors_begin_and_end) {
   EXPECT_EQ(regions[5].first_chunk, 5U);
 }
 
-TEST(SealRegions, have_chunks_that_begin_with_them) {
+TEST(SealRegions, chunks_start_at_region_begin) {
   const std::uint64_t sizes[] = {10 + 2 * chunk + 5};
   const std::vector tensors{tensor(0, 10, 2 * chunk + 5)};
   const SealRegions regions(sizes, tensors);

@@ -29,7 +29,7 @@ Result<std::vector<std::string>> names_in_seal(const std::vector<Path>& paths, c
     names.push_back(name_in_seal(path, location));
     if (const auto fault = sealed_name_fault(names.back()); !fault.empty()) {
       return fail(Error(ErrorCode::bad_name, "sealed_files_have_plain_names",
-                        format_text("cannot be named in a seal: its name {}", fault))
+                        format_text("name cannot be stored in a seal: it {}", fault))
                       .at_path(path.native())
                       .with_hint("rename the file"));
     }
@@ -121,13 +121,13 @@ class Hashing {
 
   [[nodiscard]] Result<void> check_splat_size(const Entry& entry) const {
     if (options_.algorithm == HashAlgorithm::crc64nvme || entry.bytes <= options_.max_splat_bytes) return {};
-    return fail(Error(ErrorCode::budget_too_small, "splat_bytes_within_limit",
-                      format_text("tensor '{}' is a splat of {} bytes, and {} hashes at most {} bytes of one",
-                                  to_utf8(entry.name), entry.bytes, to_string(options_.algorithm),
-                                  options_.max_splat_bytes))
-                    .at_tensor(entry.name)
-                    .with_hint("raise the limit with --max-splat, or use --algorithm crc64nvme, which does "
-                               "not walk the bytes"));
+    return fail(
+        Error(ErrorCode::budget_too_small, "splat_bytes_within_limit",
+              format_text("tensor '{}': splat has {} bytes but the limit for {} is {}", to_utf8(entry.name),
+                          entry.bytes, to_string(options_.algorithm), options_.max_splat_bytes))
+            .at_tensor(entry.name)
+            .with_hint("raise the limit with --max-splat, or use --algorithm crc64nvme, which does "
+                       "not walk the bytes"));
   }
 
   void keep_chunks(std::span<const Digest> digests) {
@@ -224,7 +224,7 @@ Result<SealedModel> seal_unchecked(const Model& model, const SealOptions& option
 Result<void> check_has_files(const ModelState& state) {
   if (state.has_path) return {};
   return fail(Error(ErrorCode::bad_state, "sealed_model_is_a_file",
-                    "model was not opened by a path, and a seal lies beside a file")
+                    "model was not opened by a path, so it has no seal file")
                   .at_path(state.opened.native())
                   .with_hint("write the model to a file first"));
 }

@@ -59,7 +59,7 @@ class Reader {
 
 Result<std::string> take_name(Reader& names, std::uint32_t bytes) {
   if (bytes > names.left()) {
-    return bad("seal_names_are_complete", "has fewer bytes of names than its records count");
+    return bad("seal_names_are_complete", "has fewer bytes of names than its records need");
   }
   const Bytes name = names.take(bytes);
   std::string text(reinterpret_cast<const char*>(name.data()), name.size());
@@ -151,7 +151,7 @@ bool is_within_limit(HashAlgorithm algorithm, const SealCounts& counts) {
 }  // namespace
 
 std::string_view sealed_name_fault(std::string_view name) {
-  if (const auto fault = path_fault(name); !fault.empty()) return fault;
+  if (const auto fault = path_problem(name); !fault.empty()) return fault;
   // Each file has only one valid name, so that no file can appear twice.
   const bool is_plain = std::filesystem::path(name).lexically_normal().generic_string() == name;
   return is_plain ? "" : "is not in its shortest form";
@@ -224,7 +224,7 @@ Result<Seal> parse_seal(Bytes bytes) {
     // After this check all counted records are within `bytes`.
     if (counts.seal_bytes(seal.algorithm) != bytes.size()) {
       return bad("seal_size_matches_its_counts",
-                 "has another length than its counts of files, tensors and chunks give");
+                 "has a length that differs from its counts of files, tensors and chunks");
     }
     HT_TRY(check_own_digest(bytes, seal.algorithm));
     const auto chunk_bytes = in.number<std::uint64_t>();
@@ -260,7 +260,7 @@ Result<Seal> parse_seal(Bytes bytes) {
     const Bytes chunks = in.take(counts.chunks * digest_size);
     seal.chunks.assign(chunks.begin(), chunks.end());
     if (names.left() != 0)
-      return bad("seal_name_bytes_are_used", "has more bytes of names than its records count");
+      return bad("seal_name_bytes_are_used", "has more bytes of names than its records need");
     HT_TRY(check(seal));
     return seal;
   });

@@ -32,7 +32,7 @@ constexpr std::array<VerdictFacts, 7> verdicts{{
     {"headers_match"},
     {"damaged"},
     {"grown", ErrorCode::trailing_bytes, "has bytes after its sealed end:"},
-    {"truncated", ErrorCode::truncated, "is shorter than its seal says: bytes missing"},
+    {"truncated", ErrorCode::truncated, "is shorter than its sealed size: bytes missing"},
     {"replaced", ErrorCode::checksum_mismatch,
      "differs from its seal in every byte range: checksum mismatch"},
     {"missing", ErrorCode::missing_shard, "does not exist: bytes missing"},
@@ -68,8 +68,9 @@ Result<io::Sources> open_files(const FoundSeal& found, std::optional<std::uint32
 
 Result<Verification> compare_with_seal(const FoundSeal& found, io::MappedFiles files,
                                        const VerifyOptions& options) {
-  auto verification = HT_TRY(compare(found.seal, files, found.paths, options,
-                                     found.of_more ? MissingFiles::skipped : MissingFiles::reported));
+  auto verification =
+      HT_TRY(compare(found.seal, files, found.paths, options,
+                     found.covers_other_files ? MissingFiles::skipped : MissingFiles::reported));
   verification.seal = found.location.seal;
   // A file and its seal may be renamed together. If every byte differs and the name does too, the seal
   // belongs to another file.
@@ -108,7 +109,7 @@ Error unsealed(std::string message) {
 // Returns the name and digest of these bytes if the file has a checksum of its own.
 Result<Seal::Tensor> own_tensor_for(const Storage::FileBacked& range, const io::Source& file,
                                     std::span<const Format> formats) {
-  const auto& path = range.locator;
+  const auto& path = range.path;
   const auto own = HT_TRY(own_checksum(file, formats));
   if (own && own->offset == range.offset && own->bytes == range.bytes)
     return Seal::Tensor{.name = path.stem().string(), .file = {}, .digest = Digest(own->crc)};
@@ -119,7 +120,7 @@ Result<Seal::Tensor> own_tensor_for(const Storage::FileBacked& range, const io::
 // the model has several files.
 Result<Seal::Tensor> sealed_tensor_for(const Storage::FileBacked& range, std::span<const Format> formats,
                                        io::Port& port) {
-  const auto& path = range.locator;
+  const auto& path = range.path;
   for (const auto& location :
        {seal_location_of(path, formats, port), seal_location_in_folder(path.parent_path())}) {
     const auto seal = read_seal(location.seal, &port);
@@ -154,7 +155,7 @@ Result<void> validate_bytes(const DigestOf& digest_of, const Storage::FileBacked
   return fail(Error(ErrorCode::checksum_mismatch, "tensor_matches_its_seal",
                     format_text("checksum mismatch in tensor '{}', bytes {}–{}", to_utf8(sealed.name),
                                 range.offset, range.offset + std::max<std::uint64_t>(range.bytes, 1) - 1))
-                  .at_path(range.locator.native())
+                  .at_path(range.path.native())
                   .at_tensor(sealed.name)
                   .at_offset(range.offset)
                   .with_hint("download the file again"));
@@ -219,7 +220,7 @@ Result<Verification> compare_with_seal(const Path& path, const VerifyOptions& op
       // The path neither exists nor is in the seal: report the failed open.
       if (!number && !stat) HT_TRY(open_member(path, port));
       if (!number) return fail(number.error());
-      if (found->of_more) only = *number;
+      if (found->covers_other_files) only = *number;
     }
     if (model && !only) HT_TRY(check_all_sealed(ModelAccess::state(*model), *found));
     const io::MappedStrategy open(HT_TRY(open_files(*found, only, port)));
@@ -254,7 +255,7 @@ Result<Verification> compare(const Model& model, const FoundSeal& found, const V
   return compare_with_seal(found, files, options);
 }
 
-Result<void> validate(const Storage& storage) {
+Result<void> verify(const Storage& storage) {
   return without_bad_alloc([&]() -> Result<void> {
     const auto* const range = std::get_if<Storage::FileBacked>(&storage.origin());
     if (range == nullptr)
@@ -264,7 +265,7 @@ Result<void> validate(const Storage& storage) {
   });
 }
 
-Result<void> validate(const AnyTensor& tensor) {
+Result<void> verify(const AnyTensor& tensor) {
   return without_bad_alloc([&]() -> Result<void> {
     const auto& state = ModelAccess::state(tensor);
     const Entry entry = tensor.entry();
@@ -274,7 +275,7 @@ Result<void> validate(const AnyTensor& tensor) {
     const auto sealed = HT_TRY(
         state.has_path ? sealed_tensor_for(where, state.formats, *state.port)
                        : own_tensor_for(where, state.mapped->file(entry.file).source(), state.formats));
-    if (ModelAccess::is_resident(tensor) || state.mapped->file(entry.file).can_use_in_place()) {
+    if (ModelAccess::is_resident(tensor) || state.mapped->file(entry.file).map_for_use_in_place()) {
       // A digest covers the whole tensor, even if this is a slice.
       const auto storage = HT_TRY(ModelAccess::whole(tensor).storage());
       return validate_bytes(digest_of_memory(storage.bytes()), where, sealed);

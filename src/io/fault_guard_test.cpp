@@ -265,7 +265,7 @@ TEST_F(FaultGuard, explains_efault_of_a_system_call) {
       const std::error_code cause(errno, std::generic_category());
       ::close(file);
       if (is_written) return {};
-      return fail(Error(ErrorCode::write_failed, "page_is_written", "").because(cause));
+      return fail(Error(ErrorCode::write_failed, "page_is_written", "").with_cause(cause));
     });
   };
   const auto mapped = map().value();

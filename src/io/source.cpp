@@ -23,7 +23,7 @@ Error not_opened(const std::filesystem::path& path, Port& port, std::error_code 
   return Error(ErrorCode::open_failed, "link_target_exists",
                format_text("symbolic link points to '{}', which does not exist", target->native()))
       .at_path(path.native())
-      .because(cause)
+      .with_cause(cause)
       .with_hint("download the target again, or fix the link");
 }
 

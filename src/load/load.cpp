@@ -107,7 +107,7 @@ class ModelLoad {
 
   Result<Loaded> into(std::span<const io::Strategy::LoadRequest> requests) {
     HT_TRY(begin());
-    loaded_.choice = {io::Strategy::Kind::external, "asked_for", "into the caller's memory"};
+    loaded_.choice = {io::Strategy::Kind::external, "requested", "into the caller's memory"};
     sample_page_cache();
     // A tensor with two targets is read twice.
     for (const auto& request : requests) loaded_.bytes += request.range.bytes;
@@ -144,7 +144,7 @@ class ModelLoad {
   void choose(io::Strategy::Use use) {
     if (use != io::Strategy::Use::few) sample_page_cache();
     if (options_.strategy != io::Strategy::Kind::automatic) {
-      loaded_.choice = {options_.strategy, "asked_for", "requested by name"};
+      loaded_.choice = {options_.strategy, "requested", "requested by name"};
     } else if (ranges_.empty()) {
       loaded_.choice = {
           use == io::Strategy::Use::one_pass ? io::Strategy::Kind::staged : io::Strategy::Kind::mapped,
@@ -556,7 +556,7 @@ Result<Loaded> load_placed(const Model& model, std::span<const Placed> places, c
 Result<Loaded> load(const Model& model, const LoadOptions& options) {
   return without_bad_alloc([&]() -> Result<Loaded> {
     const auto& residency = *ModelAccess::state(model).residency;
-    auto tensors = HT_TRY(ModelAccess::tensors_matching(model, options.glob));
+    auto tensors = HT_TRY(ModelAccess::tensors_matching(model, options.filter));
     std::vector<std::size_t> in_memory;
     std::erase_if(tensors, [&](std::size_t index) {
       if (!residency.is_resident(index)) return false;
@@ -569,7 +569,7 @@ Result<Loaded> load(const Model& model, const LoadOptions& options) {
 
 Result<Loaded> stream(const Model& model, const PieceConsumer& consumer, const LoadOptions& options) {
   return without_bad_alloc([&]() -> Result<Loaded> {
-    auto tensors = HT_TRY(ModelAccess::tensors_matching(model, options.glob));
+    auto tensors = HT_TRY(ModelAccess::tensors_matching(model, options.filter));
     return located(model, ModelLoad(model, options, std::move(tensors)).stream(consumer));
   });
 }
@@ -590,11 +590,11 @@ Result<Loaded> load_into(const Model& model, std::span<const Target> targets, co
 
 Result<Loaded> load_into(const Model& model, const PlaceTensor& place, const LoadOptions& options) {
   return without_bad_alloc([&]() -> Result<Loaded> {
-    HT_TRY(options.glob.check());
+    HT_TRY(options.filter.check());
     std::vector<Placed> places;
     for (std::size_t i = 0; i < model.size(); ++i) {
       const auto tensor = HT_TRY(model.at(i));
-      if (!options.glob.matches(tensor.name())) continue;
+      if (!options.filter.matches(tensor.name())) continue;
       const MutableBytes into = place(tensor);
       if (into.empty()) continue;
       places.push_back({i, into});
@@ -604,11 +604,12 @@ Result<Loaded> load_into(const Model& model, const PlaceTensor& place, const Loa
   });
 }
 
-Result<std::uint64_t> prefetch(const Model& model, const NameFilter& glob, const WorkOptions& options) {
+Result<std::uint64_t> prefetch(const Model& model, const NameFilter& filter, const WorkOptions& options) {
   // A prefetch has no memory limit: the kernel evicts pages that do not fit.
-  const auto fetched = HT_TRY(load(
-      model,
-      {.strategy = io::Strategy::Kind::mapped, .glob = glob, .budget_bytes = UINT64_MAX, .work = options}));
+  const auto fetched = HT_TRY(load(model, {.strategy = io::Strategy::Kind::mapped,
+                                           .filter = filter,
+                                           .budget_bytes = UINT64_MAX,
+                                           .work = options}));
   return fetched.bytes;
 }
 

@@ -123,7 +123,7 @@ TEST_F(LoadModel, a_read_that_fails_names_the_tensor_and_the_cause) {
 
 TEST_F(LoadModel, cached_pages_are_copied_and_report_a_file_truncated_meanwhile) {
   ASSERT_TRUE(ht::load(*model_, options(Strategy::Kind::mapped)));
-  ASSERT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::read, .glob = "t1.*"}));
+  ASSERT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::read, .filter = "t1.*"}));
   EXPECT_EQ(port_.count(Call::read_at), headers_read_);
   // Truncates the file just before its first pages are copied.
   const auto path = folder_ / "part0.safetensors";
@@ -203,14 +203,14 @@ TEST_F(LoadModel, loads_are_not_nested) {
 
 TEST_F(LoadModel, tensor_loaded_during_an_eviction_stays_resident) {
   // After a first load, each tensor has a state of its own.
-  ASSERT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::read, .glob = "t0.0"}));
+  ASSERT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::read, .filter = "t0.0"}));
   // Another thread loads the same tensors while their pages are dropped.
   bool once = false;
   port_.before_each([&](Call call, int) {
     if (call != Call::forget || once) return;
     once = true;
     std::jthread([&] {
-      EXPECT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::read, .glob = "t1.*"}));
+      EXPECT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::read, .filter = "t1.*"}));
     }).join();
   });
   ASSERT_TRUE(ht::evict(*model_, "t1.*"));
@@ -222,7 +222,7 @@ TEST_F(LoadModel, tensor_loaded_during_an_eviction_stays_resident) {
   EXPECT_TRUE((model_->copy<U8, Rank<1>>(tensor(1, 1))));
 }
 
-TEST_F(LoadModel, evicted_and_failed_ones_are_mapped_again) {
+TEST_F(LoadModel, evicted_and_failed_tensors_are_mapped_again) {
   ASSERT_TRUE(ht::load(*model_, options(Strategy::Kind::read)));
   ASSERT_TRUE(ht::evict(*model_));
   EXPECT_EQ(residences(), std::set{TensorResidency::Residence::evicted});

@@ -45,7 +45,7 @@ TEST_F(LoadModel, read_is_independent_of_later_file_changes) {
 }
 
 TEST_F(LoadModel, read_twice_reads_once) {
-  ASSERT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::read, .glob = "t0.*"}));
+  ASSERT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::read, .filter = "t0.*"}));
   EXPECT_EQ(residences(),
             (std::set{TensorResidency::Residence::resident, TensorResidency::Residence::unbound}));
   const auto* const before = model_->raw(tensor(0, 0)).value().bytes().data();
@@ -247,7 +247,7 @@ TEST_F(LoadModel, mapped_bytes_fit_into_the_budget) {
 
 TEST_F(LoadModel, separates_bytes_in_memory_from_bytes_that_were_loaded) {
   forget_everything();
-  ASSERT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::read, .glob = "t0.*"}));
+  ASSERT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::read, .filter = "t0.*"}));
   const auto loaded = ht::load(*model_, options(Strategy::Kind::mapped)).value();
   EXPECT_EQ(loaded.requested_bytes, 2 * per_file * tensor_bytes);
   EXPECT_EQ(loaded.bytes, per_file * tensor_bytes);
@@ -313,7 +313,7 @@ TEST_F(LoadModel, ring_fits_into_the_budget) {
   testing::expect_refusal(stream(how), ErrorCode::budget_too_small, "ring_fits_into_the_budget");
 }
 
-TEST_F(LoadModel, few_are_not_fetched) {
+TEST_F(LoadModel, use_few_does_not_prefetch) {
   forget_everything();
   const auto loaded = ht::load(*model_, {.use = io::Strategy::Use::few}).value();
   EXPECT_EQ(loaded.choice.strategy, Strategy::Kind::mapped);
@@ -329,12 +329,12 @@ TEST_F(LoadModel, few_are_not_fetched) {
 
 TEST_F(LoadModel, few_can_be_read) {
   ASSERT_TRUE(
-      ht::load(*model_, {.strategy = Strategy::Kind::read, .use = io::Strategy::Use::few, .glob = "t1.*"}));
+      ht::load(*model_, {.strategy = Strategy::Kind::read, .use = io::Strategy::Use::few, .filter = "t1.*"}));
   EXPECT_EQ(residences(),
             (std::set{TensorResidency::Residence::resident, TensorResidency::Residence::unbound}));
 }
 
-TEST_F(LoadModel, of_no_ranges_is_empty) {
+TEST_F(LoadModel, load_without_tensors_is_empty) {
   testing::write_file(folder_ / "empty.safetensors", testing::safetensors_file("{}", 0));
   const auto empty = Model::open(folder_ / "empty.safetensors").value();
   for (const auto strategy : {Strategy::Kind::automatic, Strategy::Kind::mapped, Strategy::Kind::read}) {
@@ -343,7 +343,7 @@ TEST_F(LoadModel, of_no_ranges_is_empty) {
   EXPECT_EQ(ht::stream(empty, [](const TensorPiece&) -> Result<void> { return {}; }).value().bytes, 0U);
   EXPECT_EQ(ht::prefetch(empty).value(), 0U);
   EXPECT_EQ(ht::evict(empty).value(), 0U);
-  testing::expect_refusal(ht::load(*model_, {.glob = "none*"}), ErrorCode::not_found,
+  testing::expect_refusal(ht::load(*model_, {.filter = "none*"}), ErrorCode::not_found,
                           "filter_matches_a_tensor");
 }
 

@@ -80,13 +80,13 @@ TEST_F(LoadedModels, dtype_of_a_user_is_known_to_every_operation) {
   EXPECT_EQ(model.at(0)->type().name, "BYTE");
   EXPECT_TRUE(ht::verify(model));
   EXPECT_EQ(compare_with_seal(path_)->verdict, Verification::Verdict::intact);
-  EXPECT_TRUE(ht::validate(model["weights"].value()));
+  EXPECT_TRUE(ht::verify(model["weights"].value()));
   EXPECT_EQ(ht::load(model, {.verify = true})->verified_bytes, 6U);
   EXPECT_TRUE(ht::hash(model));
   const auto sealed = ht::seal(model);
   ASSERT_TRUE(sealed) << to_string(sealed.error());
   EXPECT_TRUE(ht::verify(model));
-  EXPECT_TRUE(ht::validate(model["weights"].value()));
+  EXPECT_TRUE(ht::verify(model["weights"].value()));
   EXPECT_TRUE(ht::load(model, {.verify = true}));
 }
 
@@ -130,7 +130,7 @@ TEST_F(LoadedModels, stray_seal_is_not_that_of_a_model_from_memory) {
   expect_refusal(ht::verify(model), ErrorCode::not_sealed, "model_is_sealed");
   expect_refusal(ht::load(model, {.verify = true}), ErrorCode::not_sealed, "model_is_sealed");
   // Validating a tensor does not use the stray seal either.
-  expect_refusal(ht::validate(model.at(0).value()), ErrorCode::not_sealed, "tensor_is_sealed");
+  expect_refusal(ht::verify(model.at(0).value()), ErrorCode::not_sealed, "tensor_is_sealed");
   std::filesystem::current_path(before);
 }
 
@@ -445,7 +445,7 @@ TEST_F(LoadedModels, exceptions_of_a_source_reach_the_caller) {
   EXPECT_TRUE(ht::load(model));
 }
 
-TEST_F(LoadedModels, few_tensors_of_a_source_that_is_read_are_read) {
+TEST_F(LoadedModels, use_few_reads_an_unmappable_source) {
   const auto source = std::make_shared<Throwing>(noise_file("safetensors", {3, 500}));
   const auto loaded = ht::load(Model::from_source(source).value(), {.use = io::Strategy::Use::few});
   ASSERT_TRUE(loaded) << to_string(loaded.error());

@@ -451,16 +451,15 @@ class Validating : public testing::SealedModelFile {};
 TEST_F(Validating, tensor_matches_its_seal) {
   auto model = Model::open(path_).value();
   const auto good = (model.tensor<F32, Rank<1>>("t1")).value();
-  EXPECT_TRUE(validate(good));
-  EXPECT_TRUE(ht::validate(model["t1"].value()));
+  EXPECT_TRUE(verify(good));
+  EXPECT_TRUE(ht::verify(model["t1"].value()));
   flip_bit(path_, offsets_[1] + 12345);
-  const auto error =
-      testing::refusal(validate(good), ErrorCode::checksum_mismatch, "tensor_matches_its_seal");
+  const auto error = testing::refusal(verify(good), ErrorCode::checksum_mismatch, "tensor_matches_its_seal");
   EXPECT_EQ(error.tensor(), "t1");
-  EXPECT_FALSE(ht::validate(model["t1"].value()));
-  EXPECT_TRUE(ht::validate(model["t0"].value()));
+  EXPECT_FALSE(ht::verify(model["t1"].value()));
+  EXPECT_TRUE(ht::verify(model["t0"].value()));
   // Validating a slice compares the digest of the whole tensor.
-  EXPECT_TRUE(ht::validate(model["t0"]->slice(1, 2).value()));
+  EXPECT_TRUE(ht::verify(model["t0"]->slice(1, 2).value()));
 }
 
 TEST_F(Validating, checks_loaded_memory) {
@@ -468,17 +467,17 @@ TEST_F(Validating, checks_loaded_memory) {
   ASSERT_TRUE(ht::load(model, {.strategy = io::Strategy::Kind::read}));
   flip_bit(path_, offsets_[0]);
   // The loaded bytes are still good, although the file is damaged.
-  EXPECT_TRUE(ht::validate(model["t0"].value()));
+  EXPECT_TRUE(ht::verify(model["t0"].value()));
   ASSERT_TRUE(ht::evict(model));
-  EXPECT_FALSE(ht::validate(model["t0"].value()));
+  EXPECT_FALSE(ht::verify(model["t0"].value()));
 }
 
 TEST_F(Validating, tensor_is_sealed) {
   const auto memory = Storage::owned(64).value();
-  EXPECT_EQ(validate(memory).error().rule(), "tensor_is_sealed");
+  EXPECT_EQ(verify(memory).error().rule(), "tensor_is_sealed");
   const auto model = Model::open(path_).value();
   std::filesystem::remove(path_.string() + ".htseal");
-  expect_refusal(ht::validate(model["t0"].value()), ErrorCode::not_sealed, "tensor_is_sealed");
+  expect_refusal(ht::verify(model["t0"].value()), ErrorCode::not_sealed, "tensor_is_sealed");
 }
 
 TEST_F(Validating, finds_every_flipped_bit_of_64_kib) {

@@ -130,7 +130,7 @@ TEST_F(SealedSet, loaded_bytes_match_the_seal) {
   }
   // The tensors of the other file are good.
   auto others = checked(Strategy::Kind::read);
-  others.glob = "t0.*";
+  others.filter = "t0.*";
   EXPECT_EQ(ht::load(*model_, others).value().verified_bytes, per_file * tensor_bytes);
 }
 
@@ -267,12 +267,12 @@ TEST(SealedTables, seal_lists_the_models_tensors) {
   const auto model = Model::open(folder / "m.irpa").value();
   EXPECT_TRUE(ht::verify(model));
   for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::read}) {
-    expect_refusal(ht::load(model, {.strategy = strategy, .glob = "b", .verify = true}), ErrorCode::bad_seal,
-                   "seal_lists_the_models_tensors");
+    expect_refusal(ht::load(model, {.strategy = strategy, .filter = "b", .verify = true}),
+                   ErrorCode::bad_seal, "seal_lists_the_models_tensors");
   }
 }
 
-TEST(SealedTables, after_the_data_are_checked_by_quick) {
+TEST(SealedTables, quick_checks_bytes_after_the_data) {
   const testing::TemporaryFolder folder;
   // The padding after the data stands for any bytes that a format may store there.
   write_file(folder / "m.irpa", testing::irpa_file({{.name = "a", .length = 8, .offset = 0}}, "01234567"));
@@ -294,7 +294,7 @@ TEST(SealedTables, name_a_requested_tensor) {
   const auto model = Model::open(folder / "s.irpa").value();
   ASSERT_TRUE(ht::seal(model));
   flip_bit(folder / "s.irpa", model.catalog()[0].offset + 5);
-  const auto loaded = ht::load(Model::open(folder / "s.irpa").value(), {.glob = "b", .verify = true});
+  const auto loaded = ht::load(Model::open(folder / "s.irpa").value(), {.filter = "b", .verify = true});
   EXPECT_EQ(testing::refusal(loaded, ErrorCode::checksum_mismatch, "loaded_bytes_match_the_seal").tensor(),
             "b");
 }
@@ -394,9 +394,9 @@ TEST(SealedTables, seal_is_a_file) {
 
 TEST_F(SealedSet, is_found_for_each_of_its_tensors) {
   const auto one = (model_->tensor<U8, Rank<1>>(tensor(1, 0))).value();
-  EXPECT_TRUE(validate(one));
+  EXPECT_TRUE(verify(one));
   flip_bit(folder_ / "part1.safetensors", offset_of(1, 0));
-  EXPECT_EQ(validate(one).error().rule(), "tensor_matches_its_seal");
+  EXPECT_EQ(verify(one).error().rule(), "tensor_matches_its_seal");
 }
 
 TEST_F(SealedSet, survives_each_call_that_fails_once_while_it_is_loaded) {

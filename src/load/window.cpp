@@ -127,7 +127,7 @@ class Window::Shell {
       (fetches ? statistics_.fetched_bytes : statistics_.dropped_bytes) += layers_[effect.layer].bytes;
     }
     apply_stop();
-    feed(done ? window::Event(window::Done{}) : window::NotDone{std::move(done).error()});
+    feed(done ? window::Event(window::Done{}) : window::EffectFailed{std::move(done).error()});
   }
 
   void apply_stop() {
@@ -178,7 +178,7 @@ Result<std::uint64_t> available_memory(io::Port* port) {
   if (available) return *available;
   return fail(Error(ErrorCode::unsupported_platform, "available_memory_is_known",
                     "available memory is unknown on this system")
-                  .because(available.error())
+                  .with_cause(available.error())
                   .with_hint("set a budget in bytes"));
 }
 

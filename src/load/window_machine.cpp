@@ -37,12 +37,12 @@ std::optional<Effect> next_effect_for(const Ledger& ledger, std::size_t layer, s
 }
 
 std::optional<Effect> prefetch_effect(const Ledger& ledger) {
-  if (!ledger.entered || ledger.undropped || ledger.missing == 0) return std::nullopt;
+  if (!ledger.entered || ledger.drop_error || ledger.missing == 0) return std::nullopt;
   bool is_full = false;
   for (std::size_t ahead = 1; ahead < ledger.layers.size(); ++ahead) {
     const std::size_t layer = (*ledger.entered + ahead) % ledger.layers.size();
     if (ledger.layers[layer].presence == Presence::present) continue;
-    if (ledger.unfetched && ledger.unfetched->layer == layer) return std::nullopt;
+    if (ledger.fetch_error && ledger.fetch_error->layer == layer) return std::nullopt;
     // After a layer that waits for room, fetch only layers with reserved room; others would take that room.
     if (is_full && needs_room(ledger.layers[layer])) continue;
     if (auto effect = next_effect_for(ledger, layer, *ledger.entered)) return effect;
@@ -88,10 +88,10 @@ Step fetch_awaited(Ledger&& ledger, std::size_t requested) {
 // Returns the answer to an Enter if it is known at once. In any case the previous layer is no longer entered.
 std::optional<Answer> answer_at_once(Ledger& ledger, std::size_t layer) {
   ledger.entered.reset();
-  if (auto error = std::exchange(ledger.undropped, {})) return Answer{std::move(error)};
-  if (ledger.unfetched && ledger.unfetched->layer == layer) {
-    Answer answer{std::move(ledger.unfetched->error)};
-    ledger.unfetched.reset();
+  if (auto error = std::exchange(ledger.drop_error, {})) return Answer{std::move(error)};
+  if (ledger.fetch_error && ledger.fetch_error->layer == layer) {
+    Answer answer{std::move(ledger.fetch_error->error)};
+    ledger.fetch_error.reset();
     return answer;
   }
   if (ledger.layers[layer].presence != Presence::present) return std::nullopt;
@@ -120,11 +120,11 @@ Step on(Ahead&& state, Done&& /*event*/) {
   end(state.ledger, state.effect);
   return proceed(std::move(state.ledger));
 }
-Step on(Ahead&& state, NotDone&& event) {
+Step on(Ahead&& state, EffectFailed&& event) {
   if (state.effect.action == Action::fetch) {
-    state.ledger.unfetched.emplace(Ledger::Unfetched{state.effect.layer, std::move(event.error)});
+    state.ledger.fetch_error.emplace(Ledger::Unfetched{state.effect.layer, std::move(event.error)});
   } else {
-    state.ledger.undropped = std::move(event.error);
+    state.ledger.drop_error = std::move(event.error);
   }
   return proceed(std::move(state.ledger));
 }
@@ -137,11 +137,11 @@ Step on(Awaited&& state, Done&& /*event*/) {
   state.ledger.entered = state.requested;
   return proceed(std::move(state.ledger), Answer{});
 }
-Step on(Awaited&& state, NotDone&& event) {
+Step on(Awaited&& state, EffectFailed&& event) {
   const auto& [action, layer] = state.effect;
   if (action == Action::drop || layer == state.requested)
     return proceed(std::move(state.ledger), Answer{std::move(event.error)});
-  state.ledger.unfetched.emplace(Ledger::Unfetched{layer, std::move(event.error)});
+  state.ledger.fetch_error.emplace(Ledger::Unfetched{layer, std::move(event.error)});
   return fetch_awaited(std::move(state.ledger), state.requested);
 }
 Step on(Awaited&& /*state*/, Stop&& event) {

@@ -43,9 +43,9 @@ struct Ledger {
   std::uint64_t taken = 0;
   std::optional<std::size_t> entered{};
   /// A failed prefetch, returned to the Enter of that layer. Until then, no later layer is fetched.
-  std::optional<Unfetched> unfetched{};
+  std::optional<Unfetched> fetch_error{};
   /// The error of a failed drop, returned to the next Enter. Until then, no effect is started.
-  std::optional<Error> undropped{};
+  std::optional<Error> drop_error{};
 };
 
 /// Decides which layers stay; no layer is in memory yet. The budget must hold the largest layer.
@@ -55,7 +55,7 @@ struct Ledger {
 
 enum class Action : std::uint8_t { fetch, drop };
 
-/// An action on a layer; answered by Done or NotDone.
+/// An action on a layer; answered by Done or EffectFailed.
 struct Effect {
   Action action;
   std::size_t layer;
@@ -92,13 +92,13 @@ struct Enter {
   std::size_t layer;
 };
 struct Done {};  ///< the effect succeeded
-struct NotDone {
+struct EffectFailed {
   Error error;
 };
 struct Stop {
   Error error;
 };  ///< the error of every later Enter
-using Event = std::variant<Enter, Done, NotDone, Stop>;
+using Event = std::variant<Enter, Done, EffectFailed, Stop>;
 
 /// The answer to the pending Enter.
 struct Answer {

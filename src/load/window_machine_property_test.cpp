@@ -35,7 +35,7 @@ class World {
       held_[effect.layer] = false;
       ++drops_;
     }
-    feed(good ? Event(Done{}) : Event(NotDone{some_error()}));
+    feed(good ? Event(Done{}) : Event(EffectFailed{some_error()}));
   }
   void finish_all() {
     for (std::size_t steps = 0; under_way_; ++steps) {

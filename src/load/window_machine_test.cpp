@@ -57,7 +57,7 @@ bool is_unknown_pair(const Step& step) {
 }
 
 std::vector<Event> events(std::size_t layers) {
-  std::vector<Event> all{Done{}, NotDone{some_error()}, Stop{Error(ErrorCode::cancelled)}};
+  std::vector<Event> all{Done{}, EffectFailed{some_error()}, Stop{Error(ErrorCode::cancelled)}};
   for (std::size_t layer = 0; layer < layers; ++layer) all.emplace_back(Enter{layer});
   return all;
 }
@@ -69,8 +69,8 @@ std::string key_of(const State& state) {
   if (const auto* const ledger = ledger_in(state)) {
     for (const auto& layer : ledger->layers) key << static_cast<int>(layer.presence);
     key << ' ' << (ledger->entered ? static_cast<int>(*ledger->entered) : -1);
-    key << ' ' << (ledger->unfetched ? static_cast<int>(ledger->unfetched->layer) : -1);
-    key << ' ' << ledger->undropped.has_value();
+    key << ' ' << (ledger->fetch_error ? static_cast<int>(ledger->fetch_error->layer) : -1);
+    key << ' ' << ledger->drop_error.has_value();
   }
   if (const auto effect = effect_of(state))
     key << (effect->action == Action::fetch ? " fetch " : " drop ") << effect->layer;
@@ -256,7 +256,7 @@ TEST(WindowMachine, fetches_ahead_and_drops_behind) {
 
 TEST(WindowMachine, failed_prefetch_is_returned_when_the_layer_is_entered) {
   auto at = after(after(Idle{ledger_of({1, 1, 1}, 9)}, Enter{0}).next, Done{});
-  at = after(at.next, NotDone{some_error()});
+  at = after(at.next, EffectFailed{some_error()});
   // No layer after the failed one is prefetched; other layers can be entered.
   EXPECT_TRUE(std::holds_alternative<Idle>(at.next));
   at = after(at.next, Enter{2});
@@ -271,7 +271,7 @@ TEST(WindowMachine, failed_prefetch_is_returned_when_the_layer_is_entered) {
 }
 
 TEST(WindowMachine, failed_awaited_fetch_is_returned_at_once) {
-  auto at = after(after(Idle{ledger_of({1, 1, 1}, 9)}, Enter{0}).next, NotDone{some_error()});
+  auto at = after(after(Idle{ledger_of({1, 1, 1}, 9)}, Enter{0}).next, EffectFailed{some_error()});
   EXPECT_EQ(at.answer.value().error.value().rule(), "test");
   EXPECT_FALSE(ledger_in(at.next)->entered);
   at = after(after(at.next, Enter{0}).next, Done{});
@@ -282,7 +282,7 @@ TEST(WindowMachine, failed_drop_is_returned_by_the_next_enter) {
   auto at = after(after(after(Idle{ledger_of({1, 1, 1, 1}, 2)}, Enter{0}).next, Done{}).next, Done{});
   at = after(at.next, Enter{1});
   EXPECT_EQ(at.effect, drop(0));
-  at = after(at.next, NotDone{some_error()});
+  at = after(at.next, EffectFailed{some_error()});
   EXPECT_TRUE(std::holds_alternative<Idle>(at.next));
   at = after(at.next, Enter{1});
   EXPECT_EQ(at.answer.value().error.value().rule(), "test");

@@ -52,7 +52,7 @@ TEST_F(WindowMemory, is_not_allocated_after_opening) {
   }
 }
 
-TEST_F(WindowMemory, that_runs_out_while_it_is_opened_is_an_error) {
+TEST_F(WindowMemory, allocation_failure_in_open_is_an_error) {
   const auto model = Model::open(path_).value();
   for (int allowed = 0;; ++allowed) {
     ASSERT_LT(allowed, 1000);

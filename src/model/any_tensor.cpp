@@ -97,7 +97,7 @@ Result<void> ModelAccess::check_available(const ModelState& state, const Entry& 
   if (!source) {
     return at(Error(ErrorCode::missing_shard, "external_files_exist",
                     format_text("file is missing but holds tensor '{}'", entry.name))
-                  .because(std::make_error_code(std::errc::no_such_file_or_directory))
+                  .with_cause(std::make_error_code(std::errc::no_such_file_or_directory))
                   .with_hint("put the file next to the archive that names it"));
   }
   if (!checked::range_fits(entry.offset, entry.bytes, source->size())) {
@@ -151,11 +151,11 @@ Result<Storage> AnyTensor::storage() const {
     const auto& path = state_->paths[entry.file];
     const auto* const file = is_resident() ? nullptr : state_->mapped->file(entry.file).local();
     // A source that is not a file may differ from the file at the source's path.
-    if (file == nullptr) return Storage::kept_read_only(std::move(placed.memory.owner), own);
+    if (file == nullptr) return Storage::owned_read_only(std::move(placed.memory.owner), own);
     const std::uint64_t offset = entry.offset + (rows_ ? rows_->offset : 0);
     const auto identity = file->identity();
     return Storage::file_backed(std::move(placed.memory.owner), own,
-                                {.locator = path,
+                                {.path = path,
                                  .offset = offset,
                                  .bytes = own.size(),
                                  .device = identity.device,
@@ -173,7 +173,7 @@ Result<Storage> AnyTensor::private_storage() const {
     // The memory is writable; io::Memory has no mutable form.
     // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
     const MutableBytes writable(const_cast<std::byte*>(own.data()), own.size());
-    return Storage::kept_by(std::move(memory.owner), writable, !is_own);
+    return Storage::owned_by(std::move(memory.owner), writable, !is_own);
   });
 }
 
@@ -191,7 +191,7 @@ Result<Bytes> AnyTensor::view(std::uint64_t begin, std::uint64_t count,
   const Entry entry = this->entry();
   HT_TRY(ModelAccess::check_available(*state_, entry));
   auto& file = state_->mapped->file(entry.file);
-  if (is_resident() || file.can_use_in_place()) {
+  if (is_resident() || file.map_for_use_in_place()) {
     const auto placed = HT_TRY(locate());
     const Bytes own = HT_TRY(own_part(placed.memory.bytes));
     return own.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
@@ -223,7 +223,7 @@ Result<void> AnyTensor::copy_stored(MutableBytes into, const Relayout* relayout,
   const auto read_at = [&](std::uint64_t offset, MutableBytes part) {
     return file.read(entry.offset + offset, part);
   };
-  const bool in_place = file.can_use_in_place();
+  const bool in_place = file.map_for_use_in_place();
   if (relayout == nullptr) {
     HT_TRY(in_place
                ? file.visit(entry.offset + first, into.size(), [&](Bytes part) { return copy_from(part, 0); })
@@ -283,18 +283,19 @@ Result<AnyTensor> AnyTensor::slice(std::int64_t begin, std::int64_t end) const {
       return static_cast<std::uint64_t>(rows) * row_elements;
     };
     const auto bytes_of_rows = [&](std::int64_t rows) {
-      return element.is_blocks() ? elements_of(rows) / element.block_elements * element.block_bytes
-                                 : bytes_for(elements_of(rows), element.bits).value_or(0);
+      return element.is_block_encoded() ? elements_of(rows) / element.block_elements * element.block_bytes
+                                        : bytes_for(elements_of(rows), element.bits).value_or(0);
     };
-    const bool is_whole = element.is_blocks()
+    const bool is_whole = element.is_block_encoded()
                               ? elements_of(begin) % element.block_elements == 0 &&
                                     elements_of(count) % element.block_elements == 0
                               : elements_of(begin) % 8 * static_cast<std::uint64_t>(element.bits) % 8 == 0;
     if (count != 0 && !is_whole) {
-      return fail(located(Error(ErrorCode::misaligned, "rows_are_whole_bytes_and_blocks",
-                                format_text("rows {} to {} of tensor '{}' do not begin and end with whole {}",
-                                            begin, end, name(), element.is_blocks() ? "blocks" : "bytes"))
-                              .with_hint("slice at rows that begin with a whole byte or block")));
+      return fail(
+          located(Error(ErrorCode::misaligned, "rows_are_whole_bytes_and_blocks",
+                        format_text("rows {} to {} of tensor '{}' do not begin and end with whole {}", begin,
+                                    end, name(), element.is_block_encoded() ? "blocks" : "bytes"))
+                      .with_hint("slice at rows that begin with a whole byte or block")));
     }
     auto rows = std::make_shared<Rows>();
     rows->dims.assign(whole.begin(), whole.end());
@@ -319,7 +320,7 @@ Result<void> AnyTensor::check_dtype(const DTypeInfo& requested) const {
   }
   const auto message = format_text("tensor '{}' is {} [{}] but {} was requested", name(), stored.name,
                                    fmt::join(dims(), ", "), requested.name);
-  if (stored.is_blocks()) {
+  if (stored.is_block_encoded()) {
     return fail(
         located(Error(ErrorCode::dtype_mismatch, "dtype_is_dense", message)
                     .with_hint(format_text("use cast<F32> for its values, or tensor<{}, S> for its blocks",

@@ -246,7 +246,7 @@ TEST_F(AnyTensors, dtype_is_dense) {
   const auto note =
       R"(TENSORv0:{"type": "Tensor", "dtype": "uint8", "shape": [288], "encoding": "Q4_K", "logical_shape": [2, 256]})";
   const auto blocks = only(irpa_file({{.name = "t", .note = note, .length = 288}}, std::string(288, 'b')));
-  EXPECT_TRUE(blocks.type().is_blocks());
+  EXPECT_TRUE(blocks.type().is_block_encoded());
   EXPECT_EQ(blocks.type().name, "Q4_K");
   EXPECT_EQ(blocks.type().block_elements, 256U);
   EXPECT_EQ(blocks.slice(1, 2)->bytes()->data(), blocks.bytes()->data() + 144);
@@ -285,7 +285,7 @@ TEST_F(AnyTensors, pages_are_fetched_for_a_part) {
   EXPECT_TRUE(ModelAccess::fetch(tensor, 399'999, 1));
 }
 
-TEST_F(AnyTensors, of_a_catalog_alone_have_no_bytes) {
+TEST_F(AnyTensors, catalog_only_tensors_have_no_bytes) {
   write_file(path_, testing::noise_file("safetensors", {10}));
   const auto model = Model::open(path_, {.catalog_only = true}).value();
   EXPECT_EQ(model.at(0)->byte_size(), 40U);

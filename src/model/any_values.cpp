@@ -84,7 +84,7 @@ Result<void> AnyTensor::check_conversion(const DTypeInfo& requested, bool may_ro
                               format_text("tensor '{}' is {}, and {} does not hold every {} value", name(),
                                           stored.name, requested.name, stored.name))
                             .with_hint(format_text("request {}, or read the tensor with a rounding",
-                                                   stored.is_blocks() ? F32::name : stored.name))));
+                                                   stored.is_block_encoded() ? F32::name : stored.name))));
   }
   if (!values::can_convert(stored, target)) return fail(located(without_values(*this)));
   return {};
@@ -130,7 +130,7 @@ Result<Selection> AnyTensor::select(std::span<const Slice> slices) const {
   }
   const ElementType stored = type();
   const auto elements = static_cast<std::uint64_t>(HT_TRY(located(layout::count_elements(entry.dims))));
-  const std::uint64_t unit = stored.is_blocks() ? stored.block_elements : 1;
+  const std::uint64_t unit = stored.is_block_encoded() ? stored.block_elements : 1;
   const auto bytes = values::stored_bytes(stored, static_cast<std::int64_t>(elements));
   // The library's parsers check this, a caller's format may not.
   if (elements % unit != 0 || bytes > entry.bytes) {
@@ -160,7 +160,7 @@ Result<void> AnyTensor::read(MutableBytes into, std::span<const Slice> slices,
     // Without slices, a tensor of an unknown type is read as bytes.
     const bool has_elements = stored.is_known() || !slices.empty();
     const Selection selection = has_elements ? HT_TRY(select(slices)) : Selection{};
-    if (result.type.is_blocks() && !selection.has_whole_units(stored.block_elements)) {
+    if (result.type.is_block_encoded() && !selection.has_whole_units(stored.block_elements)) {
       return fail(
           located(Error(ErrorCode::unsupported_encoding, "stored_blocks_are_read_whole",
                         format_text("tensor '{}' is {}: the slices select parts of blocks of {} elements",
@@ -201,7 +201,7 @@ Result<void> AnyTensor::read_stored(MutableBytes into, const Selection& selectio
   auto& file = state_->mapped->file(entry.file);
   HT_TRY(file.source().check_unchanged());
   io::Strategy::MapDone placed;
-  if (file.can_use_in_place()) {
+  if (file.map_for_use_in_place()) {
     placed = HT_TRY(locate());
     stored.in_place = placed.memory.bytes.data();
     stored.fetch = [&, whole = ModelAccess::whole(*this)](std::uint64_t offset, std::uint64_t bytes) {

@@ -84,7 +84,7 @@ TEST_F(AnyValues, of_blocks_are_decoded) {
   EXPECT_EQ(doubles(cast<F32>(typed.select(1).value()).value()), doubles(second.cast<F32>().value()));
 }
 
-TEST_F(AnyValues, of_blocks_are_those_of_f32) {
+TEST_F(AnyValues, blocks_convert_only_to_dtypes_that_hold_f32) {
   const auto tensor = blocks("Q4_0", noise_of_q4_0());
   const auto error = refusal(tensor.cast<BF16>(), ErrorCode::would_lose, "cast_keeps_every_value");
   EXPECT_TRUE(testing::says(error, "Q4_0")) << error.message();

@@ -147,23 +147,23 @@ Result<void> ModelAccess::check_all_exist(const Model& model) {
                   .with_hint("download the file"));
 }
 
-Result<std::vector<std::size_t>> ModelAccess::tensors_matching(const Model& model, const NameFilter& glob) {
-  HT_TRY(glob.check());
+Result<std::vector<std::size_t>> ModelAccess::tensors_matching(const Model& model, const NameFilter& filter) {
+  HT_TRY(filter.check());
   const auto& state = *model.state_;
   const auto& catalog = *state.catalog;
   if (!state.has_data && catalog.size() != 0) HT_TRY(check_available(state, catalog[0]));
   std::vector<std::size_t> tensors;
-  bool any = glob.is_everything();  // a filter for all names accepts an empty model
+  bool any = filter.is_everything();  // a filter for all names accepts an empty model
   for (std::size_t i = 0; i < catalog.size(); ++i) {
     const Entry entry = catalog[i];
-    if (!glob.matches(entry.name)) continue;
+    if (!filter.matches(entry.name)) continue;
     any = true;
     if (entry.is_splat()) continue;
     HT_TRY(check_available(state, entry));
     if (entry.bytes != 0) tensors.push_back(i);
   }
   if (any) return tensors;
-  return fail(glob.no_match().at_path(state.opened.native()));
+  return fail(filter.no_match().at_path(state.opened.native()));
 }
 
 Error ModelAccess::located(const Model& model, Error error) {

@@ -69,7 +69,7 @@ struct ModelAccess {
   /// Returns the tensors whose names match and that have bytes in files; fails if one of their files is
   /// missing. `not_found` if no name matches, unless the filter matches every name.
   [[nodiscard]] static Result<std::vector<std::size_t>> tensors_matching(const Model& model,
-                                                                         const NameFilter& glob);
+                                                                         const NameFilter& filter);
   /// Adds the file and the tensor to an error.
   [[nodiscard]] static Error located(const Model& model, Error error);
   /// Fetches the pages of a part of the stored bytes at once, instead of one by one at first touch.

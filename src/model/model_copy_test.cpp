@@ -93,7 +93,7 @@ TEST_F(ModelCopy, raw_bytes_are_in_place_with_their_file_range) {
   ASSERT_EQ(raw.bytes().size(), 4U);
   EXPECT_EQ(raw.bytes()[0], std::byte{3});
   const auto& origin = std::get<Storage::FileBacked>(raw.origin());
-  EXPECT_EQ(origin.locator, path_);
+  EXPECT_EQ(origin.path, path_);
   EXPECT_EQ(origin.offset, std::filesystem::file_size(path_) - 4);
   EXPECT_EQ(origin.bytes, 4U);
 }

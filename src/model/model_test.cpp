@@ -51,7 +51,7 @@ TEST_F(ModelTest, opens_and_returns_the_tensor_in_place) {
   EXPECT_EQ((*tensor)(0, 0), 0x0100);
   EXPECT_EQ((*tensor)(1, 2), 0x0b0a);
   const auto& origin = std::get<Storage::FileBacked>(tensor->storage().origin());
-  EXPECT_EQ(origin.locator, path_);
+  EXPECT_EQ(origin.path, path_);
   EXPECT_EQ(origin.offset, 128U);
   EXPECT_EQ(origin.bytes, 12U);
 }

@@ -224,7 +224,7 @@ class Piece {
       return 0;
     const std::int64_t whole = remaining / unit * unit;
     // Blocks that are not decoded have no items.
-    const bool has_items = !r_.is_copy || !r_.stored.type.is_blocks();
+    const bool has_items = !r_.is_copy || !r_.stored.type.is_block_encoded();
     return whole >= (has_items ? min_elements : unit) ? whole : 0;
   }
 
@@ -361,7 +361,7 @@ class Piece {
     if (staged_ == 0) return;
     const std::int64_t first = at_ - staged_;
     const std::size_t bytes = static_cast<std::size_t>(staged_) * r_.item_bytes;
-    const auto from = r_.stored.type.is_blocks() ? detail::element_type_of<F32>() : r_.stored.type;
+    const auto from = r_.stored.type.is_block_encoded() ? detail::element_type_of<F32>() : r_.stored.type;
     const values::Conversion conversion{.from = from, .to = r_.result.type, .rounding = r_.result.rounding};
     if (writes_items()) {
       if (!r_.is_packed) swap({result_at(first), bytes});
@@ -421,13 +421,13 @@ Reading prepare(const StoredElements& stored, const Selection& selection, const 
                   .selection = selection,
                   .result = result,
                   .into = into,
-                  .unit_elements = from.is_blocks() ? from.block_elements
-                                   : is_packed      ? group_elements
-                                                    : 1,
-                  .unit_bytes = from.is_blocks() ? from.block_bytes
-                                : is_packed      ? static_cast<std::size_t>(from.bits)
-                                                 : static_cast<std::size_t>(from.bits) / 8,
-                  .item_bytes = from.is_blocks() ? sizeof(float) : bytes_of_code(from.bits),
+                  .unit_elements = from.is_block_encoded() ? from.block_elements
+                                   : is_packed             ? group_elements
+                                                           : 1,
+                  .unit_bytes = from.is_block_encoded() ? from.block_bytes
+                                : is_packed             ? static_cast<std::size_t>(from.bits)
+                                                        : static_cast<std::size_t>(from.bits) / 8,
+                  .item_bytes = from.is_block_encoded() ? sizeof(float) : bytes_of_code(from.bits),
                   .grain = result.type.bits % 8 != 0 && !result.unpack ? group_elements : 1,
                   .is_packed = is_packed,
                   .is_copy = is_copy,

@@ -294,15 +294,15 @@ Slice draw_slice(std::int64_t extent) {
 Drawn draw() {
   Drawn drawn;
   drawn.type = draw_type();
-  const auto rank = between(drawn.type.is_blocks() ? 1 : 0, 4);
+  const auto rank = between(drawn.type.is_block_encoded() ? 1 : 0, 4);
   for (std::int64_t i = 0; i < rank; ++i)
     drawn.dims.push_back(between(between(0, 9) == 0 ? 0 : 1, i + 1 == rank ? 70 : 6));
-  if (drawn.type.is_blocks()) drawn.dims.back() = between(0, 3) * drawn.type.block_elements;
+  if (drawn.type.is_block_encoded()) drawn.dims.back() = between(0, 3) * drawn.type.block_elements;
   const auto elements = element_count(drawn.dims).value();
   drawn.data = testing::noise(static_cast<std::size_t>(values::stored_bytes(drawn.type, elements)),
                               static_cast<unsigned>(between(0, 1000)));
   if (drawn.type.is_dense() && between(0, 2) == 0) drawn.order = ElementOrder::column_major;
-  if ((drawn.type.is_blocks() || drawn.type.bits % 8 == 0) && between(0, 2) == 0)
+  if ((drawn.type.is_block_encoded() || drawn.type.bits % 8 == 0) && between(0, 2) == 0)
     drawn.byte_order = ByteOrder::big;
   const std::size_t pattern = std::size_t{1} << between(0, 4);
   if (!drawn.data.empty() && between(0, 4) == 0 && drawn.data.size() % pattern == 0) {
@@ -377,7 +377,7 @@ std::vector<std::byte> expected_of(const Drawn& drawn, const SelectionResult& ho
   const auto count = static_cast<std::int64_t>(positions.size());
   auto plain = row_major(drawn);
   ElementType type = drawn.type;
-  if (type.is_blocks()) {
+  if (type.is_block_encoded()) {
     const auto f32 = detail::element_type_of<F32>();
     plain = converted(type, plain, f32, element_count(drawn.dims).value(), {});
     type = f32;
@@ -400,7 +400,7 @@ RC_GTEST_FIXTURE_PROP(Reads, equal_a_reference_for_all_types_orders_and_slices, 
               .splat = drawn.pattern};
   const auto faults = between(0, 1) == 0 ? FaultPolicy::off : FaultPolicy::guarded;
   const auto tensor = one(entry, drawn.data, OneTensor::options(faults));
-  SelectionResult how{.type = drawn.type.is_blocks() ? detail::element_type_of<F32>() : drawn.type,
+  SelectionResult how{.type = drawn.type.is_block_encoded() ? detail::element_type_of<F32>() : drawn.type,
                       .rounding = {.mode = static_cast<Rounding::Mode>(between(0, 2)), .seed = 7}};
   const auto target = find_dtype(static_cast<DTypeTag>(between(1, 24))).value();
   const ElementType converted_to{.dtype = target.tag, .name = target.name, .bits = target.bits};
@@ -420,8 +420,9 @@ RC_GTEST_FIXTURE_PROP(Reads, equal_slices_of_larger_tensors, ()) {
   // More than one job, and runs that are split between jobs.
   const std::int64_t rows = between(600, 900);
   const std::int64_t dims[] = {rows, 1024};
-  const bool is_blocks = between(0, 1) == 0;
-  const ElementType type = is_blocks ? detail::element_type_of<Q4_K>() : detail::element_type_of<F16>();
+  const bool is_block_encoded = between(0, 1) == 0;
+  const ElementType type =
+      is_block_encoded ? detail::element_type_of<Q4_K>() : detail::element_type_of<F16>();
   const auto data = testing::noise(static_cast<std::size_t>(values::stored_bytes(type, rows * 1024)), 3);
   const auto faults = between(0, 1) == 0 ? FaultPolicy::off : FaultPolicy::guarded;
   const auto tensor =

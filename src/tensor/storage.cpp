@@ -69,11 +69,11 @@ Result<Storage> Storage::borrowed_read_only(Bytes bytes) {
   return make(nullptr, protected_by_flag(bytes), false, Borrowed{});
 }
 
-Result<Storage> Storage::kept_by(std::shared_ptr<const void> owner, MutableBytes bytes, bool may_be_mapped) {
+Result<Storage> Storage::owned_by(std::shared_ptr<const void> owner, MutableBytes bytes, bool may_be_mapped) {
   return make(std::move(owner), bytes, true, Owned{}, may_be_mapped);
 }
 
-Result<Storage> Storage::kept_read_only(std::shared_ptr<const void> owner, Bytes bytes) {
+Result<Storage> Storage::owned_read_only(std::shared_ptr<const void> owner, Bytes bytes) {
   return make(std::move(owner), protected_by_flag(bytes), false, Owned{});
 }
 

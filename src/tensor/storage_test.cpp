@@ -154,7 +154,7 @@ TEST(Storage, releases_its_owner_once_and_after_the_last_handle) {
   std::atomic<int> released = 0;
   auto owner = std::make_shared<Owner>(released);
   const MutableBytes bytes = owner->bytes;
-  auto first = must(Storage::kept_by(std::move(owner), bytes));
+  auto first = must(Storage::owned_by(std::move(owner), bytes));
   EXPECT_TRUE(first.writable());
   EXPECT_TRUE(std::holds_alternative<Storage::Owned>(first.origin()));
   EXPECT_EQ(first.bytes().data(), bytes.data());
@@ -178,7 +178,7 @@ TEST(Storage, remembers_the_range_of_the_file_it_came_from) {
     const Storage copy = storage;
     const auto* range = std::get_if<Storage::FileBacked>(&copy.origin());
     ASSERT_NE(range, nullptr);
-    EXPECT_EQ(range->locator, "weights/model.ht");
+    EXPECT_EQ(range->path, "weights/model.ht");
     EXPECT_EQ(range->offset, 4096U);
     EXPECT_EQ(range->bytes, 16U);
     EXPECT_EQ(copy.bytes().data(), bytes.data());
@@ -194,7 +194,7 @@ TEST(Storage, is_copied_and_dropped_from_many_threads) {
   {
     auto owner = std::make_shared<Owner>(released);
     const MutableBytes bytes = owner->bytes;
-    auto storage = must(Storage::kept_by(std::move(owner), bytes));
+    auto storage = must(Storage::owned_by(std::move(owner), bytes));
     std::vector<std::thread> threads;
     for (int t = 0; t < 8; ++t) {
       threads.emplace_back([handle = storage, &wrong] {

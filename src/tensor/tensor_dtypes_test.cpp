@@ -89,10 +89,10 @@ TEST(PackedTensor, packs_from_the_lowest_bit_of_the_first_byte) {
   EXPECT_EQ(nibbles[1], std::byte{0x02});
   // Elements 0, 1, 2 of 6 bits: 000000, 000001, 000010 from the lowest bit up.
   const auto three_sixes = counting<F6_E2M3>(3);
-  const auto sixes = must(three_sixes.bytes());
-  EXPECT_EQ(sixes[0], std::byte{0x40});
-  EXPECT_EQ(sixes[1], std::byte{0x20});
-  EXPECT_EQ(sixes[2], std::byte{0x00});
+  const auto q6_k_bytes = must(three_sixes.bytes());
+  EXPECT_EQ(q6_k_bytes[0], std::byte{0x40});
+  EXPECT_EQ(q6_k_bytes[1], std::byte{0x20});
+  EXPECT_EQ(q6_k_bytes[2], std::byte{0x00});
 }
 
 template <class D>

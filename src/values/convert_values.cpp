@@ -108,7 +108,7 @@ class StripConverter {
       put(floats_of(stored, into, count), into, count);
     } else {
       source_.promote_f64(stored, doubles_, count);
-      if (to_.is_blocks() || to_.dtype == C64::tag) {
+      if (to_.is_block_encoded() || to_.dtype == C64::tag) {
         kernels_of(F32::tag).demote_f64(doubles_, reinterpret_cast<std::byte*>(floats_), count, demotion_);
         put(floats_, into, count);
       } else {
@@ -132,7 +132,7 @@ class StripConverter {
   }
 
   void put(const float* floats, std::byte* into, std::int64_t count) noexcept {
-    if (to_.is_blocks()) {
+    if (to_.is_block_encoded()) {
       encode_blocks(to_.encoding, floats, count, into);
     } else if (to_.dtype == C64::tag) {
       interleave_with_zeros(floats, into, count);
@@ -157,8 +157,8 @@ class StripConverter {
 }  // namespace
 
 bool is_lossless(const ElementType& from, const ElementType& to) noexcept {
-  if (from.is_blocks() || to.is_blocks()) {
-    if (to.is_blocks()) return from.encoding == to.encoding;
+  if (from.is_block_encoded() || to.is_block_encoded()) {
+    if (to.is_block_encoded()) return from.encoding == to.encoding;
     return to.dtype == F32::tag || to.dtype == F64::tag || to.dtype == C64::tag;
   }
   bool lossless = from.dtype == to.dtype;
@@ -172,22 +172,22 @@ bool can_convert(const ElementType& from, const ElementType& to) noexcept {
   if (!from.is_known() || !to.is_known()) return false;
   if (from.dtype == to.dtype && from.encoding == to.encoding) return true;
   const bool readable =
-      from.is_blocks() ? can_decode(from.encoding) : is_library_dtype(from) && from.dtype != C64::tag;
-  return readable && (to.is_blocks() ? can_encode(to.encoding) : is_library_dtype(to));
+      from.is_block_encoded() ? can_decode(from.encoding) : is_library_dtype(from) && from.dtype != C64::tag;
+  return readable && (to.is_block_encoded() ? can_encode(to.encoding) : is_library_dtype(to));
 }
 
 std::uint64_t stored_bytes(const ElementType& type, std::int64_t count) noexcept {
   const auto elements = static_cast<std::uint64_t>(count);
-  if (type.is_blocks()) return elements / type.block_elements * type.block_bytes;
+  if (type.is_block_encoded()) return elements / type.block_elements * type.block_bytes;
   return bytes_for(elements, type.bits).value_or(0);
 }
 
 bool reads_as_f32(const ElementType& type) noexcept {
-  return type.is_blocks() || kernels_of(type.dtype).promote_f32 != nullptr;
+  return type.is_block_encoded() || kernels_of(type.dtype).promote_f32 != nullptr;
 }
 
 void read_f32(const ElementType& type, const std::byte* stored, float* into, std::int64_t count) noexcept {
-  if (type.is_blocks()) {
+  if (type.is_block_encoded()) {
     decode_blocks(type.encoding, stored, count / type.block_elements, into);
   } else {
     kernels_of(type.dtype).promote_f32(stored, into, count);
@@ -197,7 +197,7 @@ void read_f32(const ElementType& type, const std::byte* stored, float* into, std
 void read_f64(const ElementType& type, const std::byte* stored, double* into, std::int64_t count) noexcept {
   if (const auto convert = find_integers(type.dtype, F64::tag); convert != nullptr) {
     convert(stored, reinterpret_cast<std::byte*>(into), count, {});
-  } else if (type.is_blocks()) {
+  } else if (type.is_block_encoded()) {
     alignas(64) float floats[strip_elements];
     decode_blocks(type.encoding, stored, count / type.block_elements, floats);
     std::copy_n(floats, count, into);

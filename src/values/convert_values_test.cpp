@@ -65,7 +65,7 @@ Rounded reference_float(const FloatLayout& layout, Parts parts, const Rounding& 
       return code;
     return code | sign;
   };
-  if (parts.number_class == NumberClass::nan) return {detail::put_together(layout, parts), true};
+  if (parts.number_class == NumberClass::nan) return {detail::compose(layout, parts), true};
   if (layout.specials == FloatLayout::Specials::scale && parts.negative &&
       (parts.significand != 0 || parts.number_class == NumberClass::infinite)) {
     return {largest + 1, true};
@@ -120,7 +120,7 @@ template <class D>
 Kind kind_of() {
   Kind kind{.type = element_type_of<D>()};
   if constexpr (IsFloating<D>) kind.layout = D::layout;
-  kind.has_sign = D::number.most_negative.significand != 0;
+  kind.has_sign = D::number.largest_negative.significand != 0;
   kind.pack = [](const std::vector<std::uint64_t>& codes) {
     std::vector<std::byte> bytes((codes.size() * D::bits + 7) / 8);
     const auto elements = detail::elements_at<D>(bytes.data());
@@ -155,12 +155,12 @@ const std::vector<Kind>& kinds() {
 }
 
 Parts parts_of(const Kind& from, std::uint64_t code) {
-  if (from.layout) return detail::take_apart(*from.layout, code);
+  if (from.layout) return detail::decompose(*from.layout, code);
   if (from.is_bool()) return {.significand = code != 0 ? 1U : 0U};
-  if (!from.has_sign) return detail::take_apart(code);
+  if (!from.has_sign) return detail::decompose(code);
   // Sign extension.
   const int unused = 64 - from.bits();
-  return detail::take_apart(static_cast<std::int64_t>(code << unused) >> unused);
+  return detail::decompose(static_cast<std::int64_t>(code << unused) >> unused);
 }
 
 Rounded reference(const Kind& from, const Kind& to, std::uint64_t code, const Rounding& rounding) {

@@ -412,7 +412,7 @@ TEST(EncodeBlocks, zeros_decode_to_positive_zeros) {
   }
 }
 
-TEST(EncodeBlocks, equal_elements_survive) {
+TEST(EncodeBlocks, blocks_of_equal_elements_keep_their_value) {
   for (const Codec& codec : codecs()) {
     for (const float value : {1.0F, -1.0F, 1.5F, -0.375F, 1024.0F}) {
       const Floats found = through(codec, Floats(256, value));

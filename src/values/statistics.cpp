@@ -153,7 +153,7 @@ void fill_deviations(Statistics& strip, const T* values, std::int64_t count) {
 // The smallest normal magnitude of the dtype.
 double first_normal_of(const ElementType& type) {
   double first = 0;
-  if (type.is_blocks()) return 0x1p-126;
+  if (type.is_block_encoded()) return 0x1p-126;
   static_cast<void>(visit_dtype(type.dtype, [&]<class D>(D) {
     if constexpr (IsFloating<D>) {
       if constexpr (D::layout.has_sign()) first = std::ldexp(1.0, 1 - D::layout.bias);
@@ -165,7 +165,7 @@ double first_normal_of(const ElementType& type) {
 // A sum of eight elements with so few digits in F32 has an error below the rounding error of the elements.
 // The values of block encodings are approximations anyway.
 Summation summation_of(const ElementType& type) {
-  if (type.is_blocks()) return Summation::groups_of_floats;
+  if (type.is_block_encoded()) return Summation::groups_of_floats;
   Summation summation = Summation::doubles;
   static_cast<void>(visit_dtype(type.dtype, [&]<class D>(D) {
     if constexpr (D::number.digits <= F16::number.digits) summation = Summation::groups_of_floats;
@@ -186,7 +186,7 @@ class UnitSummarizer {
         summation_(summation_of(type)) {}
 
   [[nodiscard]] Statistics summarize(const std::byte* stored, std::int64_t count, std::uint64_t first) {
-    if (type_.is_blocks() && type_.encoding == Q4_K::tag) {
+    if (type_.is_block_encoded() && type_.encoding == Q4_K::tag) {
       if (const auto unit = summarize_q4_k(stored, count, first)) return *unit;
     }
     if (reads_as_f32_) {

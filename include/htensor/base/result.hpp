@@ -147,7 +147,7 @@ class [[nodiscard]] Error {
   Error&& at_path(std::string_view path) && noexcept;
   Error&& at_tensor(std::string_view tensor) && noexcept;
   Error&& at_offset(std::uint64_t offset) && noexcept;
-  Error&& because(std::error_code cause) && noexcept;
+  Error&& with_cause(std::error_code cause) && noexcept;
 
  private:
   struct Details;

@@ -126,7 +126,7 @@ template <class To, RuntimeWeights W, class Id>
     return result;
   }
   // Eight rows of packed elements begin and end at byte boundaries.
-  const bool has_whole_rows = table.type().is_blocks() || dims[1] % 8 * table.type().bits % 8 == 0;
+  const bool has_whole_rows = table.type().is_block_encoded() || dims[1] % 8 * table.type().bits % 8 == 0;
   const std::int64_t step = has_whole_rows ? 1 : 8;
   auto* into = result.data();
   for (const std::int64_t id : ids) {

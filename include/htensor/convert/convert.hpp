@@ -6,12 +6,12 @@
 //
 //   HT_TRY(ht::convert(model, "small.gguf", {.types = {{"*", "Q8_0"}}}));      // plans and applies
 //
-// Unchanged bytes are shared or copied by the file system if possible, else through a small ring of buffers;
-// memory use does not depend on tensor sizes (docs/convert.md). Writes are atomic and durable: a file, or a
-// set of files, is replaced as a whole even if the process ends. The target may be the model's own file. The
-// plan lists the data that the target format cannot hold; `apply` fails unless the options allow that loss. A
-// plan is a value and does not keep the model open; pass the same model to `apply`. Many threads may call the
-// functions at once.
+// Unchanged bytes are shared if the file system can, else copied by direct I/O, by the kernel, or through a
+// few small buffers; memory use does not depend on tensor sizes (docs/convert.md). Writes are atomic and
+// durable: a file, or a set of files, is replaced as a whole even if the process ends. The target may be the
+// model's own file. The plan lists the data that the target format cannot hold; `apply` fails unless the
+// options allow that loss. A plan is a value and does not keep the model open; pass the same model to
+// `apply`. Many threads may call the functions at once.
 #pragma once
 
 #include <array>
@@ -65,7 +65,7 @@ struct PartOrigin {
     /// Index into `PlannedFile::relayouts`.
     std::uint32_t relayout = 0;
     /// Offset of these bytes in the row-major, little-endian tensor.
-    std::uint64_t before = 0;
+    std::uint64_t result_offset = 0;
   };
 
   /// A tensor in one of the source's files whose values are converted during the copy.
@@ -76,7 +76,7 @@ struct PartOrigin {
     /// Index into `PlannedFile::changes`.
     std::uint32_t change = 0;
     /// Offset of these bytes in the converted tensor.
-    std::uint64_t before = 0;
+    std::uint64_t result_offset = 0;
   };
 };
 
@@ -119,7 +119,7 @@ struct CopiedBy {
   std::uint64_t reflink = 0;          ///< shared blocks, stored once for both files
   std::uint64_t direct = 0;           ///< direct I/O, in large pieces
   std::uint64_t copy_file_range = 0;  ///< by the kernel
-  std::uint64_t read_write = 0;       ///< through a small ring of buffers
+  std::uint64_t read_write = 0;       ///< through a few small buffers
 };
 
 struct ConvertOptions {
@@ -145,7 +145,7 @@ struct ConvertOptions {
   /// The caller's formats that source or target may have, besides the library's.
   std::vector<Format> formats{};
   /// The tensors to convert, by their names in the source.
-  NameFilter glob{};
+  NameFilter filter{};
   /// The first rename that matches a name applies. `not_found` if a rename applies to no tensor.
   std::vector<Rename> renames{};
   /// Whether metadata is converted. If false, the missing metadata does not count as a loss.
@@ -207,7 +207,8 @@ struct ConversionPlan {
   /// shards of that set.
   std::filesystem::path target{};
   bool is_sharded = false;
-  /// The files to write: shards in order, then the index. `apply` gives the file at `opened` its name last.
+  /// The files to write: shards in order, then the index. `apply` gives the file at `main_file` its name
+  /// last.
   std::vector<PlannedFile> files;
   /// All losses of the conversion: keys of the metadata, types and shapes, exact values.
   std::vector<Loss> losses;
@@ -215,13 +216,13 @@ struct ConversionPlan {
   std::vector<Error> warnings{};
   std::uint64_t tensors = 0;
   /// The index in `files` of the file by which the target is opened: the shard index, else the first file.
-  std::size_t opened = 0;
+  std::size_t main_file = 0;
   /// The files of the source model; nullopt for a missing file.
   std::vector<std::optional<Source>> sources{};
 
   /// The size of all files.
   [[nodiscard]] std::uint64_t bytes() const noexcept;
-  /// The path of the file at `opened`.
+  /// The path of the file at `main_file`.
   [[nodiscard]] const std::filesystem::path& model_path() const noexcept;
 };
 
@@ -294,8 +295,8 @@ class CheckedPlan {
 
 /// Checks the plan, then writes the files. Errors of `check_plan`; `changed_underfoot` also if a file of the
 /// model changes meanwhile; `write_failed`, `no_space`, `cancelled`; `in_use` while another program writes
-/// the same set. If only the removal of an old shard or the fsync of the folder fails, the Error is returned
-/// although all new files and their seal are in place.
+/// the same set. If only the last fsync of the folder of a single file or the removal of an old shard fails,
+/// the Error is returned although all new files and their seal are in place.
 ///
 /// A sharded plan that replaces a set removes the old shards: the files that the old index names or, without
 /// an index, the files that are numbered as shards of the same name. Other files stay.

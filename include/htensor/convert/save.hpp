@@ -141,9 +141,9 @@ template <class D, class S>
 
 struct SaveOptions {
   /// The conversion of the tensors: format, names, types, layout.
-  ConvertOptions what{};
+  ConvertOptions convert{};
   /// The losses to allow, the seal, an existing target.
-  ApplyOptions how{};
+  ApplyOptions apply{};
   Metadata metadata{};
   /// User-defined dtypes among the tensors.
   std::vector<DTypeInfo> dtypes{};

@@ -41,7 +41,7 @@ inline constexpr std::uint8_t first_user_tag = 192;
 }
 
 /// The finite values of a dtype: zero if `has_zero`, and every v = ±m × 2^e with 1 ≤ m < 2^digits,
-/// e ≥ lowest_exponent and -most_negative ≤ v ≤ largest; both limits are magnitudes. Integers have
+/// e ≥ lowest_exponent and -largest_negative ≤ v ≤ largest; both limits are magnitudes. Integers have
 /// lowest_exponent = 0. For a complex dtype, they describe each of the two parts.
 struct NumberFacts {
   enum class Kind : std::uint8_t { boolean, integer, floating, complex };
@@ -66,7 +66,7 @@ struct NumberFacts {
   int digits = 0;
   int lowest_exponent = 0;
   Magnitude largest{};
-  Magnitude most_negative{};
+  Magnitude largest_negative{};
   bool has_zero = true;
   bool has_negative_zero = false;
 };
@@ -75,7 +75,7 @@ struct NumberFacts {
 [[nodiscard]] constexpr bool holds_every_value(const NumberFacts& b, const NumberFacts& a) noexcept {
   return (b.kind == NumberFacts::Kind::complex || a.kind != NumberFacts::Kind::complex) &&
          b.digits >= a.digits && b.lowest_exponent <= a.lowest_exponent && b.largest >= a.largest &&
-         b.most_negative >= a.most_negative && (b.has_zero || !a.has_zero) &&
+         b.largest_negative >= a.largest_negative && (b.has_zero || !a.has_zero) &&
          (b.has_negative_zero || !a.has_negative_zero);
 }
 
@@ -85,7 +85,7 @@ struct NumberFacts {
   return {.kind = NumberFacts::Kind::integer,
           .digits = digits,
           .largest = {~std::uint64_t{0} >> (64 - digits), 0},
-          .most_negative = has_sign ? NumberFacts::Magnitude{1, digits} : NumberFacts::Magnitude{}};
+          .largest_negative = has_sign ? NumberFacts::Magnitude{1, digits} : NumberFacts::Magnitude{}};
 }
 
 /// The bit fields of a floating-point number: sign, exponent, mantissa, from the most significant bit.
@@ -143,7 +143,7 @@ struct FloatLayout {
       .digits = layout.mantissa_bits + 1,
       .lowest_exponent = layout.lowest_exponent(),
       .largest = largest,
-      .most_negative = layout.has_sign() ? largest : NumberFacts::Magnitude{},
+      .largest_negative = layout.has_sign() ? largest : NumberFacts::Magnitude{},
       .has_zero = layout.specials != FloatLayout::Specials::scale,
       .has_negative_zero = layout.has_sign() && layout.specials != FloatLayout::Specials::nan_at_minus_zero};
 }

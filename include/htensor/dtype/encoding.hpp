@@ -2,7 +2,7 @@
 // block encodings as C++ types.
 //
 //   const ht::ElementType type = tensor.type();             // of an AnyTensor
-//   if (type.is_blocks()) use(type.name, type.block_elements, type.block_bytes);
+//   if (type.is_block_encoded()) use(type.name, type.block_elements, type.block_bytes);
 //   static_assert(ht::Q4_K::block_elements == 256 && ht::Q4_K::block_bytes == 144);
 //
 // All objects here are values without memory of their own.
@@ -59,7 +59,7 @@ struct ElementType {
 
   [[nodiscard]] bool is_known() const noexcept { return !name.empty(); }
   [[nodiscard]] bool is_dense() const noexcept { return dtype != DTypeTag::invalid; }
-  [[nodiscard]] bool is_blocks() const noexcept { return encoding != EncodingTag::dense; }
+  [[nodiscard]] bool is_block_encoded() const noexcept { return encoding != EncodingTag::dense; }
 
   friend bool operator==(const ElementType&, const ElementType&) = default;
 };

@@ -54,7 +54,7 @@ inline constexpr FloatLayout float_layout{8, 23, 127, FloatLayout::Specials::iee
 inline constexpr FloatLayout double_layout{11, 52, 1023, FloatLayout::Specials::ieee};
 
 /// Decomposes the number that `bits` encode in the layout.
-[[nodiscard]] constexpr Parts take_apart(const FloatLayout& layout, std::uint64_t bits) noexcept {
+[[nodiscard]] constexpr Parts decompose(const FloatLayout& layout, std::uint64_t bits) noexcept {
   const int code_bits = layout.exponent_bits + layout.mantissa_bits;
   const std::uint64_t code = bits & ((std::uint64_t{1} << code_bits) - 1);
   Parts parts;
@@ -74,16 +74,16 @@ inline constexpr FloatLayout double_layout{11, 52, 1023, FloatLayout::Specials::
   return parts;
 }
 
-[[nodiscard]] constexpr Parts take_apart(float value) noexcept {
-  return take_apart(float_layout, std::bit_cast<std::uint32_t>(value));
+[[nodiscard]] constexpr Parts decompose(float value) noexcept {
+  return decompose(float_layout, std::bit_cast<std::uint32_t>(value));
 }
 
-[[nodiscard]] constexpr Parts take_apart(double value) noexcept {
-  return take_apart(double_layout, std::bit_cast<std::uint64_t>(value));
+[[nodiscard]] constexpr Parts decompose(double value) noexcept {
+  return decompose(double_layout, std::bit_cast<std::uint64_t>(value));
 }
 
 template <std::integral T>
-[[nodiscard]] constexpr Parts take_apart(T value) noexcept {
+[[nodiscard]] constexpr Parts decompose(T value) noexcept {
   const bool negative = std::cmp_less(value, 0);
   const auto magnitude = static_cast<std::uint64_t>(value);
   return {.negative = negative, .significand = negative ? std::uint64_t{0} - magnitude : magnitude};
@@ -126,7 +126,7 @@ template <std::integral T>
 }
 
 /// The bits of the number nearest to `parts` in the layout.
-[[nodiscard]] constexpr std::uint64_t put_together(const FloatLayout& layout, const Parts& parts) noexcept {
+[[nodiscard]] constexpr std::uint64_t compose(const FloatLayout& layout, const Parts& parts) noexcept {
   const int code_bits = layout.exponent_bits + layout.mantissa_bits;
   const std::uint64_t sign = parts.negative && layout.has_sign() ? std::uint64_t{1} << code_bits : 0;
   std::uint64_t code = 0;
@@ -153,9 +153,9 @@ template <std::integral T>
 template <class To>
 [[nodiscard]] constexpr To to_native(const Parts& parts) noexcept {
   if constexpr (std::same_as<To, float>) {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(put_together(float_layout, parts)));
+    return std::bit_cast<float>(static_cast<std::uint32_t>(compose(float_layout, parts)));
   } else {
-    return std::bit_cast<double>(put_together(double_layout, parts));
+    return std::bit_cast<double>(compose(double_layout, parts));
   }
 }
 
@@ -244,7 +244,7 @@ class SmallFloat {
 
   template <detail::NativeNumber T>
   constexpr explicit SmallFloat(T value) noexcept
-      : bits_(static_cast<Bits>(detail::put_together(D::layout, detail::take_apart(value)))) {}
+      : bits_(static_cast<Bits>(detail::compose(D::layout, detail::decompose(value)))) {}
 
   [[nodiscard]] static constexpr SmallFloat from_bits(Bits bits) noexcept {
     SmallFloat value;
@@ -260,7 +260,7 @@ class SmallFloat {
     } else if constexpr (std::same_as<T, float> && is_top_of_float) {
       return std::bit_cast<float>(static_cast<std::uint32_t>(bits_) << 16);
     } else {
-      return detail::to_native<T>(detail::take_apart(D::layout, bits_));
+      return detail::to_native<T>(detail::decompose(D::layout, bits_));
     }
   }
 
@@ -268,8 +268,8 @@ class SmallFloat {
   template <class Other>
   constexpr explicit(!UpcastableTo<D, Other>) operator SmallFloat<Other>() const noexcept {
     using OtherBits = typename SmallFloat<Other>::Bits;
-    const auto parts = detail::take_apart(D::layout, bits_);
-    return SmallFloat<Other>::from_bits(static_cast<OtherBits>(detail::put_together(Other::layout, parts)));
+    const auto parts = detail::decompose(D::layout, bits_);
+    return SmallFloat<Other>::from_bits(static_cast<OtherBits>(detail::compose(Other::layout, parts)));
   }
 
   // Compare as numbers: NaN is unequal to itself, -0 equals +0.
@@ -291,7 +291,7 @@ class SmallFloat {
   static constexpr auto values = [] {
     std::array<T, code_mask + 1> table{};
     for (unsigned code = 0; code <= code_mask; ++code) {
-      table[code] = detail::to_native<T>(detail::take_apart(D::layout, code));
+      table[code] = detail::to_native<T>(detail::decompose(D::layout, code));
     }
     return table;
   }();
@@ -304,7 +304,7 @@ template <class D>
 class SmallInt {
  public:
   using Bits = std::uint8_t;
-  static constexpr bool has_sign = D::number.most_negative.significand != 0;
+  static constexpr bool has_sign = D::number.largest_negative.significand != 0;
   static constexpr int lowest = has_sign ? -(1 << (D::bits - 1)) : 0;
   static constexpr int highest = (1 << D::number.digits) - 1;
 
@@ -351,7 +351,7 @@ class SmallInt {
     if (value != value) return 0;
     if (value <= static_cast<T>(lowest)) return lowest;
     if (value >= static_cast<T>(highest)) return highest;
-    const auto parts = detail::take_apart(value);
+    const auto parts = detail::decompose(value);
     const auto magnitude = static_cast<int>(detail::shift_right_rounded(parts.significand, -parts.exponent));
     return parts.negative ? -magnitude : magnitude;
   }

@@ -216,13 +216,13 @@ struct VerifyOptions {
 
 /// Compares the tensor's bytes in memory, mapped or loaded, with its seal: `checksum_mismatch`, `not_sealed`.
 /// Reads the seal in each call; for all tensors, use `verify`.
-[[nodiscard]] Result<void> validate(const AnyTensor& tensor);
+[[nodiscard]] Result<void> verify(const AnyTensor& tensor);
 
 /// The same for memory that is mapped from a file; `not_sealed` for other memory.
-[[nodiscard]] Result<void> validate(const Storage& storage);
+[[nodiscard]] Result<void> verify(const Storage& storage);
 template <class D, class Shape>
-[[nodiscard]] Result<void> validate(const Tensor<D, Shape, Host>& tensor) {
-  return validate(tensor.storage());
+[[nodiscard]] Result<void> verify(const Tensor<D, Shape, Host>& tensor) {
+  return verify(tensor.storage());
 }
 
 }  // namespace ht::inline v1

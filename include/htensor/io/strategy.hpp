@@ -1,7 +1,7 @@
 // Strategies that move bytes from sources to memory; docs/io.md compares them.
 //
 // A strategy answers each request with exactly one Answer: MapDone for a MapRequest and so on, or
-// RequestFailed. All access of tensors to the bytes of a source goes through a strategy.
+// RequestFailed. Tensors map and load the bytes of a source through a strategy only.
 // `LoadOptions::custom` is a strategy of the caller: it receives a LoadRequest for each tensor and answers
 // with memory of the size of the range, and an owner that keeps this memory valid.
 //

@@ -36,7 +36,7 @@ struct LoadOptions {
   /// later load with `all` enables it again. ht::stream always uses `one_pass`.
   io::Strategy::Use use = io::Strategy::Use::all;
   /// The tensors to load, by name.
-  NameFilter glob{};
+  NameFilter filter{};
   /// The memory limit; 0 is 7/8 of the available memory. `mapped` and `read` keep all bytes in memory: a
   /// larger load is `budget_too_small` and loads nothing. `automatic` streams a larger load through a ring of
   /// buffers and keeps no bytes. A stream uses a smaller ring, or maps fewer pages at a time.
@@ -48,7 +48,7 @@ struct LoadOptions {
   bool drop_after = false;
   /// Verifies headers and sizes first, then each byte during the load, against the model's seal or the
   /// checksum in a `.ht` file. `checksum_mismatch` names the tensor; `not_sealed` if the model has neither. A
-  /// stream delivers bytes before their whole chunk of 4 MiB is verified.
+  /// stream delivers bytes before the seal's chunk, of at most 4 MiB, is verified.
   bool verify = false;
   /// Cancellation and progress. A callback must not load from the same model.
   WorkOptions work{};
@@ -119,10 +119,10 @@ using PlaceTensor = std::function<MutableBytes(const AnyTensor& tensor)>;
 
 /// Reads the stored bytes of tensors into the caller's memory; splats are expanded. `size_mismatch` unless
 /// each target has the size of its tensor, `overlap` if two targets overlap. The options' strategy, use and
-/// glob are ignored.
+/// filter are ignored.
 [[nodiscard]] Result<Loaded> load_into(const Model& model, std::span<const Target> targets,
                                        const LoadOptions& options = {});
-/// The same for all tensors that match the options' glob and for which `place` returns memory.
+/// The same for all tensors that match the options' filter and for which `place` returns memory.
 [[nodiscard]] Result<Loaded> load_into(const Model& model, const PlaceTensor& place,
                                        const LoadOptions& options = {});
 
@@ -132,13 +132,13 @@ using PlaceTensor = std::function<MutableBytes(const AnyTensor& tensor)>;
 
 /// Brings the tensors whose names match into memory, so that access does not wait for the disk, and returns
 /// the number of bytes that it brought in. `not_found` if no tensor matches.
-[[nodiscard]] Result<std::uint64_t> prefetch(const Model& model, const NameFilter& glob = {},
+[[nodiscard]] Result<std::uint64_t> prefetch(const Model& model, const NameFilter& filter = {},
                                              const WorkOptions& options = {});
 /// Evicts the tensors whose names match from memory, and from the page cache unless another process has them
 /// mapped. Evicted tensors stay usable and are read from disk again. Pages shared with a tensor that is not
 /// evicted stay. `in_use` if a handle still refers to a tensor that was loaded by `read`; all other tensors
 /// are evicted. Returns the size of the matching tensors in bytes.
-[[nodiscard]] Result<std::uint64_t> evict(const Model& model, const NameFilter& glob = {});
+[[nodiscard]] Result<std::uint64_t> evict(const Model& model, const NameFilter& filter = {});
 
 /// The residency of at most `count` tensors from index `first` on, in file order. The page cache of each file
 /// is queried once per call.

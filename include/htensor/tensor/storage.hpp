@@ -33,7 +33,7 @@ class Storage {
   struct Borrowed {};
   /// A range of a file. A writer may copy the bytes from the file instead of from memory.
   struct FileBacked {
-    std::filesystem::path locator;
+    std::filesystem::path path;
     /// The position of the range in the file, and its size.
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
@@ -70,10 +70,10 @@ class Storage {
   [[nodiscard]] static Result<Storage> borrowed_read_only(Bytes bytes);
   /// Memory that `owner` releases when the last handle is destroyed, for example from a device's allocator.
   /// Pass `may_be_mapped` if the memory may be private pages of a file, whose reads can fail.
-  [[nodiscard]] static Result<Storage> kept_by(std::shared_ptr<const void> owner, MutableBytes bytes,
-                                               bool may_be_mapped = false);
+  [[nodiscard]] static Result<Storage> owned_by(std::shared_ptr<const void> owner, MutableBytes bytes,
+                                                bool may_be_mapped = false);
   /// Same, read-only.
-  [[nodiscard]] static Result<Storage> kept_read_only(std::shared_ptr<const void> owner, Bytes bytes);
+  [[nodiscard]] static Result<Storage> owned_read_only(std::shared_ptr<const void> owner, Bytes bytes);
   /// Read-only bytes of a file that `owner` keeps mapped.
   [[nodiscard]] static Result<Storage> file_backed(std::shared_ptr<const void> owner, Bytes bytes,
                                                    FileBacked range);

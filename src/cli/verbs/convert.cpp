@@ -292,19 +292,19 @@ Action register_convert(CLI::App& verb) {
   std::vector<std::string> formats;
   for (const auto name : format_names()) formats.emplace_back(name);
   add_choice(verb, "--to", options->convert.format, formats, "Format of DST; default: by DST's extension");
-  add_filter(verb, options->convert.glob);
+  add_filter(verb, options->convert.filter);
   add_texts(verb, "--rename A=B", options->renames, "Rename tensors; * in A and B stands for the same text");
   add_texts(verb, "--cast GLOB=DTYPE", options->casts,
             "Change the dtype of tensors; a wildcard leaves out integers where DTYPE is floating-point");
   add_flag(verb, "--round", options->apply.round, "Allow --cast to round values that DTYPE does not hold");
   add_choice_flag(verb, "--dequantize", options->convert.dequantize, {"F32", "F16", "BF16"},
-                  "Decode block encodings to F32, or with --dequantize=F16 and =BF16 to these");
+                  "Decode block encodings to F32, F16 or BF16; default: F32");
   add_texts(verb, "--quantize GLOB=ENCODING", options->quantizes,
             "Encode floating-point tensors; a wildcard leaves out norms, biases and 1-D tensors");
   add_size(verb, "--align", options->convert.alignment, "Align data to multiples of this power of two");
   add_flag(verb, "--canonical", options->convert.canonical,
            "Order tensors as the format's reference writer does instead of as in SRC");
-  add_flag(verb, "--usual-order", options->convert.normalize_layout,
+  add_flag(verb, "--normalize-layout", options->convert.normalize_layout,
            "Write all tensors row-major and little-endian, even if DST's format can store SRC's order");
   add_choice(verb, "--layout", options->layout, {"iree", "shared"},
              "iree: place data as IREE does; shared: align data so that the file system can share blocks "

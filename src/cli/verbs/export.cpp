@@ -111,7 +111,7 @@ Result<std::vector<ConversionPlan>> plans_of(const Model& model, const ExportArg
     // encodings.
     plans.push_back(HT_TRY(plan_conversion(model, target,
                                            {.format = options.format,
-                                            .glob = escape_glob(entry.name),
+                                            .filter = escape_glob(entry.name),
                                             .metadata = false,
                                             .dequantize = "F32"})));
   }
@@ -144,7 +144,7 @@ Result<void> create_folder(const Path& folder) {
   if (!failed) return {};
   return fail(Error(ErrorCode::write_failed, "export_folder_can_be_created", "cannot create the folder")
                   .at_path(folder.native())
-                  .because(failed)
+                  .with_cause(failed)
                   .with_hint("choose another folder for -o"));
 }
 

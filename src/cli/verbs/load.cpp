@@ -71,7 +71,7 @@ bool is_answer(ErrorCode code, bool verify) {
 std::string json_text(const Report& report) {
   const auto& [loaded, seconds, gb_per_s, peak_rss, verified] = report;
   return fmt::format(
-      R"({{"strategy":"{}","reason":{},"code":"{}","wanted_bytes":{},"bytes":{},"cached_bytes":{},"streamed_bytes":{},"direct_bytes":{},"seconds":{},"gb_per_s":{},"peak_rss":{},"verified":{},"verified_bytes":{}}})"
+      R"({{"strategy":"{}","reason":{},"code":"{}","requested_bytes":{},"bytes":{},"cached_bytes":{},"streamed_bytes":{},"direct_bytes":{},"seconds":{},"gb_per_s":{},"peak_rss":{},"verified":{},"verified_bytes":{}}})"
       "\n",
       to_string(loaded.choice.strategy), json_string(loaded.choice.reason), loaded.choice.code,
       loaded.requested_bytes, loaded.bytes, json_or_null(loaded.cached_bytes), loaded.streamed_bytes,
@@ -115,7 +115,7 @@ Result<Plan> plan_of(const LoadArguments& options, const Common& common) {
                                                        .max_header_bytes = common.max_header}));
   const LoadOptions& how = options.load;
   Plan plan{.has_budget = how.budget_bytes != 0};
-  const auto rows = Rows::of(model, how.glob);
+  const auto rows = Rows::of(model, how.filter);
   if (!rows) return fail(Error(rows.error()).at_path(options.path));
   HT_TRY(rows->for_each([&](const Row& row) {
     if (row.entry.is_splat()) return;
@@ -165,7 +165,7 @@ Action register_load(CLI::App& verb) {
   add_size(verb, "--budget", how.budget_bytes, "Memory limit; default: 7/8 of the available memory");
   add_flag(verb, "--drop-after", how.drop_after, "Drop the files from the page cache afterwards");
   add_flag(verb, "--verify", how.verify, "Check each byte against the seal while it is loaded");
-  add_filter(verb, how.glob);
+  add_filter(verb, how.filter);
   return [options](const Common& common) -> Result<Exit> {
     const auto model = HT_TRY(Model::open(options->path, {.max_header_bytes = common.max_header}));
     WorkWithBar work(common);
@@ -185,7 +185,7 @@ Action register_plan(CLI::App& verb) {
   auto options = std::make_shared<LoadArguments>();
   add_path(verb, options->path);
   add_size(verb, "--budget", options->load.budget_bytes, "Memory limit; default: the available memory");
-  add_filter(verb, options->load.glob);
+  add_filter(verb, options->load.filter);
   return [options](const Common& common) -> Result<Exit> {
     const auto plan = HT_TRY(plan_of(*options, common));
     print(common.is_json() ? json_text(plan) : human_text(plan));

@@ -60,7 +60,7 @@ TEST_F(Cli, load_over_the_budget_loads_all_or_fails) {
     const auto streamed = run("load m.safetensors --budget 1M --json --strategy " + strategy);
     EXPECT_EQ(streamed.status, 0) << streamed.err;
     EXPECT_THAT(streamed.out, StartsWith(R"({"strategy":"staged")"));
-    for (const auto* const key : {"wanted_bytes", "bytes", "streamed_bytes"})
+    for (const auto* const key : {"requested_bytes", "bytes", "streamed_bytes"})
       EXPECT_EQ(field(streamed.out, key), all);
     EXPECT_NE(field(streamed.out, "gb_per_s"), "null");
     EXPECT_THAT(run("load m.safetensors --budget 1M --strategy " + strategy).out,

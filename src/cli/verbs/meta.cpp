@@ -36,11 +36,11 @@ struct MetaArguments {
     if (sets && from && words.size() != 1) return "set with --from takes one KEY and no VALUE";
     if (sets && !from && (words.empty() || words.size() % 2 != 0))
       return "set takes pairs of KEY and VALUE; put -- before a value that starts with a dash";
-    if (!sets && from) return "--from is for set";
-    if (!sets && !type.empty()) return "--type is for set";
+    if (!sets && from) return "--from requires set";
+    if (!sets && !type.empty()) return "--type requires set";
     if (!type.empty() && !value_type_named(type))
       return fmt::format("'{}' is not a type such as string, bool, u32, f32 or array:i32", type);
-    if (no_grow && !sets && action != "rm") return "--no-grow is for set and rm";
+    if (no_grow && !sets && action != "rm") return "--no-grow requires set or rm";
     return {};
   }
 };
@@ -115,7 +115,7 @@ Result<std::string> read_value(const std::string& path, std::uint64_t max_bytes)
   if (!file || std::ferror(file.get()) != 0) {
     return fail(Error(ErrorCode::read_failed, "value_file_can_be_read", "cannot read the value")
                     .at_path(path)
-                    .because({errno, std::generic_category()})
+                    .with_cause({errno, std::generic_category()})
                     .with_hint("name a file that holds the value"));
   }
   if (value.size() > max_bytes) return fail(too_large(path, max_bytes));

@@ -222,7 +222,7 @@ class Printer {
 
   [[nodiscard]] Result<void> read(std::int64_t index) {
     const std::int64_t count = index == end_ && index != 0 ? max_piece : group;
-    if (part_.tensor.type().is_blocks()) {
+    if (part_.tensor.type().is_block_encoded()) {
       begin_ = index;
       end_ = std::min(begin_ + count, part_.elements);
       std::vector<double> values(static_cast<std::size_t>(end_ - begin_));
@@ -333,7 +333,7 @@ Result<Exit> show_statistics(const Part& part, const ShowArguments& options, con
 }
 
 Result<AppendNth> appender_of(const ElementType& type) {
-  if (type.is_blocks()) return &append_block_value;
+  if (type.is_block_encoded()) return &append_block_value;
   // `bad_dtype` for user dtypes.
   return visit_dtype(type.dtype, []<class D>(D) -> AppendNth { return &append_nth<D>; });
 }

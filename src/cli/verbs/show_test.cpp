@@ -172,7 +172,7 @@ TEST_F(ShownElements, are_counted_in_row_major_order) {
             "[[1, 2, 3]\n [4, 5, 6]]\n");
 }
 
-TEST_F(ShownElements, are_found_in_any_element_order) {
+TEST_F(ShownElements, are_read_at_any_index) {
   std::string data;
   std::string all;
   for (int i = 0; i < 10'000; ++i) {

@@ -7,8 +7,8 @@
 #include <map>
 
 #include "base/format_text.hpp"
+#include "convert/copy/commit.hpp"
 #include "convert/copy/from_memory.hpp"
-#include "convert/copy/renewed_seal.hpp"
 #include "format/shards/numbered_name.hpp"
 #include "format/shards/shard_index.hpp"
 #include "integrity/model_seal.hpp"
@@ -174,7 +174,7 @@ class PlanExecution {
     for (const auto& file : plan_.files) HT_TRY(write(file));
     report(plan_.bytes());
     HT_TRY(check_stop());
-    std::optional<RenewedSeal> seal;
+    std::optional<NewSeal> seal;
     if (algorithm_) {
       seal.emplace(HT_TRY(new_seal()));
       HT_TRY(check_stop());
@@ -219,7 +219,7 @@ class PlanExecution {
     if (!replaced) return {};
     if (replaced->algorithm) algorithm_ = replaced->algorithm;
     if (!algorithm_) converted_.stale_seal = replaced->path;
-    if (!algorithm_ || !replaced->is_obsolete) return {};
+    if (!algorithm_ || !replaced->path_changes) return {};
     if (is_set()) {
       converted_.removed.push_back(replaced->path);
     } else {
@@ -295,7 +295,7 @@ class PlanExecution {
   }
 
   // The files of a set are renamed through a journal.
-  Result<void> put_in_place(RenewedSeal* seal, std::optional<SetLock> lock) {
+  Result<void> put_in_place(NewSeal* seal, std::optional<SetLock> lock) {
     if (!lock || (targets_.size() == 1 && converted_.removed.empty()))
       return commit_file(targets_.front(), seal);
     const bool replaces = options_.if_exists == IfExists::replace;
@@ -329,22 +329,22 @@ class PlanExecution {
     return algorithm_ == HashAlgorithm::crc64nvme && contents_.pieces == nullptr;
   }
 
-  Result<RenewedSeal> new_seal() {
+  Result<NewSeal> new_seal() {
     const KnownDigest seen = [&](const Path& file, std::uint64_t offset,
                                  std::uint64_t bytes) -> Result<Digest> {
       const auto found = sums_.find(file.lexically_normal());
       if (found == sums_.end()) return fail(Error(ErrorCode::internal).at_path(file.native()));
       return Digest(HT_TRY(found->second.sum_of(offset, bytes)));
     };
-    return RenewedSeal::of_new_files({.opened = plan_.model_path(),
-                                      .files = targets_,
-                                      .removed = converted_.removed,
-                                      .seal = kept_seal_,
-                                      .dtypes = reading_.dtypes,
-                                      .formats = plan_.formats,
-                                      .port = port_},
-                                     {.algorithm = *algorithm_, .work = options_.work},
-                                     sums_are_sealed() ? seen : KnownDigest());
+    return NewSeal::of_new_files({.opened = plan_.model_path(),
+                                  .files = targets_,
+                                  .removed = converted_.removed,
+                                  .seal = kept_seal_,
+                                  .dtypes = reading_.dtypes,
+                                  .formats = plan_.formats,
+                                  .port = port_},
+                                 {.algorithm = *algorithm_, .work = options_.work},
+                                 sums_are_sealed() ? seen : KnownDigest());
   }
 
   const ConversionPlan& plan_;
@@ -376,7 +376,7 @@ Result<void> check_sources(const ConversionPlan& plan, io::MappedFiles files) {
   }
   if (files.size() != plan.sources.size()) {
     return fail(of_another_model(plan.target,
-                                 format_text("the plan is of a model of {} files, and this one has {}",
+                                 format_text("the plan was made from {} files but this model has {}",
                                              plan.sources.size(), files.size()),
                                  {}));
   }

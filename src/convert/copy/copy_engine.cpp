@@ -67,8 +67,8 @@ class PartReader {
     if (const auto* const from = std::get_if<PartOrigin::Stored>(&part.from))
       return read_plainly(*from, into);
     if (const auto* const relaid = std::get_if<PartOrigin::Relaid>(&part.from)) {
-      return read_relaid(relaid->file, relaid->offset, *file_.relayouts[relaid->relayout], relaid->before,
-                         into);
+      return read_relaid(relaid->file, relaid->offset, *file_.relayouts[relaid->relayout],
+                         relaid->result_offset, into);
     }
     if (const auto* const converted = std::get_if<PartOrigin::Retyped>(&part.from))
       return read_converted(*converted, into, room);
@@ -115,7 +115,7 @@ class PartReader {
           // The elements are scattered over the tensor, and each may need a disk read.
           if (options_.work.stop.stop_requested()) return fail(stopped());
           io::MappedFile& mapped = *options_.sources[from.file];
-          if (!mapped.can_use_in_place()) {
+          if (!mapped.map_for_use_in_place()) {
             return read_units(units, relayout, first, [&](std::uint64_t at, MutableBytes unit) {
               return read_plainly({from.file, from.offset + at}, unit);
             });
@@ -140,9 +140,9 @@ class PartReader {
     const std::uint64_t unit_bytes = bytes_of(change.to, unit);
     const std::uint64_t max_step =
         std::max(copied_bytes / 2 / bytes_of(change.from, unit), std::uint64_t{1}) * unit;
-    const std::uint64_t end = from.before + into.size();
+    const std::uint64_t end = from.result_offset + into.size();
     std::vector<std::byte> partial;
-    for (std::uint64_t at = from.before; at < end;) {
+    for (std::uint64_t at = from.result_offset; at < end;) {
       if (options_.work.stop.stop_requested()) return fail(stopped());
       const std::uint64_t first = at / unit_bytes * unit;
       const std::uint64_t begin = bytes_of(change.to, first);
@@ -155,8 +155,8 @@ class PartReader {
                                static_cast<std::int64_t>(count), first);
       };
       const std::uint64_t stop = std::min(end, converted_end);
-      const MutableBytes target =
-          into.subspan(static_cast<std::size_t>(at - from.before), static_cast<std::size_t>(stop - at));
+      const MutableBytes target = into.subspan(static_cast<std::size_t>(at - from.result_offset),
+                                               static_cast<std::size_t>(stop - at));
       if (begin == at && converted_end <= end) {
         convert_to(target.data());
       } else {

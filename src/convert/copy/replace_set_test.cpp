@@ -108,7 +108,7 @@ class ReplacingSets : public ::testing::Test {
       EXPECT_EQ(bytes.size(), tensor_bytes);
       for (const auto byte : bytes) versions.insert(static_cast<int>(byte));
     }
-    EXPECT_EQ(versions.size(), 1U) << "a mixture";
+    EXPECT_EQ(versions.size(), 1U) << "mixed versions";
     // A set that replaces itself keeps its bytes: the number of shards shows the version.
     const int version = how.onto_itself ? (model->files().size() == 3 ? 1 : 2) : *versions.begin();
     EXPECT_EQ(model->files().size(), static_cast<std::size_t>(version == 1 ? 3 : how.shards));
@@ -139,7 +139,7 @@ class ReplacingSets : public ::testing::Test {
         const auto bytes = read_file(file);
         versions.insert(static_cast<int>(bytes[bytes.size() - 1]));
       }
-      EXPECT_EQ(versions.size(), 1U) << "a mixture";
+      EXPECT_EQ(versions.size(), 1U) << "mixed versions";
       found = versions.empty() ? 0 : *versions.begin();
     }
     return found;

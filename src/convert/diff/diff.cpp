@@ -138,14 +138,14 @@ std::optional<std::size_t> first_difference(Bytes a, Bytes b, unsigned last_bits
 }
 
 // The offset of a difference that does not exist: after every byte.
-constexpr std::uint64_t nowhere = UINT64_MAX;
+constexpr std::uint64_t no_difference = UINT64_MAX;
 
 // A run of a pair's elements, and the differences found in it.
 struct Run {
   TensorPair& pair;
   std::uint64_t first;
   std::uint64_t count;
-  std::uint64_t first_byte = nowhere;
+  std::uint64_t first_byte = no_difference;
   std::optional<Gap> gap{};
 };
 
@@ -213,7 +213,7 @@ class Comparing {
     pair.type_a = compared_type(HT_TRY(a_.at(index_a)));
     pair.type_b = compared_type(HT_TRY(b_.at(index_b)));
     const bool are_typed = a.is_typed() && b.is_typed();
-    const bool forgiven =
+    const bool allows_other_dtype =
         options_.tolerance && are_typed && is_inexact(pair.type_a) && is_inexact(pair.type_b);
     pair.by_gap = are_typed && same_dims && have_gap(pair.type_a, pair.type_b);
     pair.reports_gap = pair.by_gap && pair.type_a.dtype != C64::tag;
@@ -221,10 +221,10 @@ class Comparing {
       // The same user tag may mean different dtypes in the two models.
       const auto dtype_a = HT_TRY(a_.dtype(a.dtype));
       const bool same_dtype = dtype_a == HT_TRY(b_.dtype(b.dtype));
-      if (!same_dtype && !forgiven) pair.differ = Differences::Kind::dtype;
+      if (!same_dtype && !allows_other_dtype) pair.differ = Differences::Kind::dtype;
       pair.by_bytes = same_dims && same_dtype;
     } else if (is_dense(a) != is_dense(b) || a.encoding != b.encoding) {
-      if (!forgiven) pair.differ = Differences::Kind::dtype;
+      if (!allows_other_dtype) pair.differ = Differences::Kind::dtype;
     } else if (same_dims) {
       // Blocks, and bytes of unknown dtype.
       pair.as_stored = a.byte_order == b.byte_order;
@@ -365,7 +365,7 @@ class Comparing {
     run.gap =
         HT_TRY(gap_between({type, a}, {run.pair.type_b, b}, run.count, options_.tolerance.value_or(any)));
     if (options_.tolerance) {
-      run.first_byte = nowhere;
+      run.first_byte = no_difference;
       const auto beyond = run.gap->first_beyond;
       if (beyond)
         run.first_byte = begin + stored_size(type, *beyond - (type.is_dense() ? *beyond % 8 : 0)) +
@@ -376,14 +376,14 @@ class Comparing {
 
   void note(const Run& run) {
     const double max_abs = run.gap ? run.gap->largest : 0;
-    if (run.first_byte == nowhere && max_abs == 0) return;
+    if (run.first_byte == no_difference && max_abs == 0) return;
     const std::scoped_lock lock(mutex_);
     auto& pair = run.pair;
     pair.max_abs = std::max(pair.max_abs, max_abs);
     const bool is_known = pair.differ && pair.differ != Differences::Kind::contents;
-    if (run.first_byte == nowhere || is_known) return;
+    if (run.first_byte == no_difference || is_known) return;
     pair.differ = Differences::Kind::contents;
-    pair.first_byte = std::min(pair.first_byte.value_or(nowhere), run.first_byte);
+    pair.first_byte = std::min(pair.first_byte.value_or(no_difference), run.first_byte);
   }
 
   [[nodiscard]] Error stopped() const {

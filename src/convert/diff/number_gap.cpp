@@ -37,7 +37,7 @@ Element element_at(Bytes bytes, std::uint64_t index) noexcept {
 }
 
 bool fits_f64(const ElementType& type) noexcept {
-  return type.is_blocks()
+  return type.is_block_encoded()
              ? values::reads_as_f32(type)
              : visit_dtype(type.dtype, []<class D>(D) { return LosslessTo<D, F64>; }).value_or(false);
 }
@@ -119,7 +119,7 @@ bool have_gap(const ElementType& a, const ElementType& b) noexcept {
 }
 
 bool is_inexact(const ElementType& type) noexcept {
-  return type.is_blocks() ||
+  return type.is_block_encoded() ||
          visit_dtype(type.dtype, []<class D>(D) { return IsFloating<D>; }).value_or(false);
 }
 

@@ -243,14 +243,14 @@ class ModuleWriter {
     if (entry.name.empty()) {
       // MLIR parses an empty symbol, but cannot parse the text that it prints for it.
       return refuse(Error(ErrorCode::bad_name, "symbol_has_a_name",
-                          "a tensor has an empty name, and MLIR symbols are not empty"),
+                          "tensor name is empty but an MLIR symbol needs a name"),
                     "name the tensor with --rename");
     }
     if (!std::in_range<std::int64_t>(entry.bytes)) {
       return refuse(
           Error(ErrorCode::size_overflow, "dimensions_fit_63_bits",
                 format_text("tensor '{}': {} bytes exceed MLIR's limit of 2^63-1", entry.name, entry.bytes)),
-          "leave the tensor out with --filter");
+          "leave the tensor out with --exclude");
     }
     const bool as_stored = tensor.is_bytes || tensor.element.stored_bits % 8 != 0;
     const bool is_plain =

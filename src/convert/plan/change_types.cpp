@@ -61,19 +61,19 @@ struct Rule {
 bool applies_by_wildcard(const TargetTensor& tensor, const ElementType& from, const ElementType& to) {
   if (!values::can_convert(from, to)) return false;
   const Entry& entry = tensor.entry;
-  if (to.is_blocks()) {
+  if (to.is_block_encoded()) {
     const std::string_view name = entry.name;
     return is_floating(from) && !entry.is_splat() && entry.dims.size() >= 2 &&
            entry.dims.back() % to.block_elements == 0 && name.find("norm") == std::string_view::npos &&
            !name.ends_with(".bias");
   }
-  if (is_floating(to)) return from.is_blocks() || is_floating(from);
+  if (is_floating(to)) return from.is_block_encoded() || is_floating(from);
   return from.is_dense();
 }
 
 Error not_convertible(const TargetTensor& tensor, const ElementType& from, const ElementType& to) {
   return Error(ErrorCode::unsupported_encoding, "values_can_be_converted",
-               format_text("tensor '{}': {} values cannot become {}", to_utf8(tensor.name),
+               format_text("tensor '{}': {} values cannot be converted to {}", to_utf8(tensor.name),
                            from.is_known() ? from.name : "unknown", to.name))
       .at_tensor(tensor.name)
       .with_hint("leave the tensor out of --cast and --quantize");
@@ -99,8 +99,8 @@ Result<void> change_type(TargetTensor& tensor, const ElementType& to, const Roun
   const bool is_in_memory = tensor.memory && !tensor.memory->empty();
   if (!values::can_convert(from, to) || is_in_memory) return fail(not_convertible(tensor, from, to));
   const auto elements = element_count(entry.dims).value_or(0);
-  const auto bytes = to.is_blocks() ? block_bytes(entry.dims, *find_encoding(to.encoding))
-                                    : dense_bytes(entry.dims, to.bits);
+  const auto bytes = to.is_block_encoded() ? block_bytes(entry.dims, *find_encoding(to.encoding))
+                                           : dense_bytes(entry.dims, to.bits);
   if (!bytes) {
     return fail(
         Error(ErrorCode::bad_shape, "rows_are_whole_blocks",
@@ -151,7 +151,7 @@ Result<void> change_types(std::span<TargetTensor> tensors, const ConvertOptions&
     });
     const bool has_rule = rule != rules.end();
     if (has_rule) rule->is_used = true;
-    if (!has_rule && !(dequantized && from.is_blocks())) continue;
+    if (!has_rule && !(dequantized && from.is_block_encoded())) continue;
     const ElementType to = has_rule ? rule->type : *dequantized;
     if (to == from) continue;
     const bool loses = !values::is_lossless(from, to) && to.is_dense() && has_rule;
@@ -168,8 +168,8 @@ Result<void> change_types(std::span<TargetTensor> tensors, const ConvertOptions&
     lost(tensor, Loss::Kind::rounding,
          Error(ErrorCode::would_lose, "cast_keeps_every_value",
                format_text("tensor '{}' is {}, and {} does not hold every {} value", to_utf8(tensor.name),
-                           from.name, to.name, from.is_blocks() ? F32::name : from.name))
-             .with_hint(format_text("cast to {}", from.is_blocks() ? F32::name : from.name)));
+                           from.name, to.name, from.is_block_encoded() ? F32::name : from.name))
+             .with_hint(format_text("cast to {}", from.is_block_encoded() ? F32::name : from.name)));
   }
   for (std::size_t i = 0; i < rules.size(); ++i) {
     if (rules[i].is_used) continue;

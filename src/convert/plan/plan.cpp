@@ -336,7 +336,7 @@ class Planner {
     const Bytes bytes = bytes_of(json);
     auto path = target_;
     path += ".index.json";
-    plan_.opened = plan_.files.size();
+    plan_.main_file = plan_.files.size();
     plan_.files.push_back(
         {.path = std::move(path), .bytes = bytes.size(), .header = {bytes.begin(), bytes.end()}});
   }

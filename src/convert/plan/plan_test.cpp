@@ -84,10 +84,10 @@ TEST(PlanConversion, extension_names_a_format) {
 
 TEST(PlanConversion, filter_matches_a_tensor) {
   const auto source = catalog({{"a"}, {"b"}});
-  EXPECT_EQ(names_in(planned(source, "x.safetensors", {.glob = "b*"}).value().files[0]),
+  EXPECT_EQ(names_in(planned(source, "x.safetensors", {.filter = "b*"}).value().files[0]),
             std::vector<std::string>{"b"});
-  EXPECT_EQ(planned(source, "x.safetensors", {.glob = "z*"}).error().rule(), "filter_matches_a_tensor");
-  EXPECT_EQ(planned(source, "x.safetensors", {.glob = "b["}).error().rule(), "bracket_is_closed");
+  EXPECT_EQ(planned(source, "x.safetensors", {.filter = "z*"}).error().rule(), "filter_matches_a_tensor");
+  EXPECT_EQ(planned(source, "x.safetensors", {.filter = "b["}).error().rule(), "bracket_is_closed");
   EXPECT_TRUE(planned(catalog({}), "x.safetensors")) << "no tensors at all are no mistake";
 }
 
@@ -239,7 +239,7 @@ TEST(PlanConversion, lists_every_loss) {
 TEST(PlanConversion, refuses_losses_that_cannot_be_allowed) {
   const auto two = catalog({{"a"}, {"b"}});
   EXPECT_EQ(planned(two, "x.npy").error().rule(), "npy_holds_one_tensor");
-  EXPECT_TRUE(planned(two, "x.npy", {.glob = "a"}));
+  EXPECT_TRUE(planned(two, "x.npy", {.filter = "a"}));
   const auto hidden = catalog({{"__metadata__"}});
   EXPECT_EQ(planned(hidden, "x.safetensors").error().rule(), "safetensors_name_is_not_reserved");
 }

@@ -29,14 +29,14 @@ std::optional<std::string> renamed(std::string_view name, const ConvertOptions::
 
 Result<std::vector<TargetTensor>> target_tensors(const Catalog& source, const InMemory& memory,
                                                  const ConvertOptions& options) {
-  HT_TRY(options.glob.check());
+  HT_TRY(options.filter.check());
   std::vector<TargetTensor> tensors;
   tensors.reserve(source.size());
   std::vector<bool> matched(options.renames.size(), false);
   std::vector<bool> used = matched;
   for (std::size_t i = 0; i < source.size(); ++i) {
     const Entry entry = source[i];
-    if (!options.glob.matches(entry.name)) continue;
+    if (!options.filter.matches(entry.name)) continue;
     TargetTensor tensor{std::string(entry.name), entry, memory.empty() ? std::nullopt : memory[i]};
     bool is_renamed = false;
     for (std::size_t k = 0; k < options.renames.size(); ++k) {
@@ -49,7 +49,7 @@ Result<std::vector<TargetTensor>> target_tensors(const Catalog& source, const In
     }
     tensors.push_back(std::move(tensor));
   }
-  if (tensors.empty() && !options.glob.is_everything()) return fail(options.glob.no_match());
+  if (tensors.empty() && !options.filter.is_everything()) return fail(options.filter.no_match());
   for (std::size_t k = 0; k < used.size(); ++k) {
     if (used[k]) continue;
     const auto pattern = to_utf8(options.renames[k].from);

@@ -30,7 +30,7 @@ struct TargetTensor {
   }
 };
 
-/// The tensors selected by the options. `not_found` if the glob or a rename matches no tensor.
+/// The tensors selected by the options. `not_found` if the filter or a rename matches no tensor.
 [[nodiscard]] Result<std::vector<TargetTensor>> target_tensors(const Catalog& source, const InMemory& memory,
                                                                const ConvertOptions& options);
 

@@ -13,10 +13,11 @@ constexpr std::uint32_t written_version = 3;
 
 Result<void> check_entry(const Entry& entry, ByteOrder order) {
   if (entry.byte_order != order) {
-    return fail(lost("gguf_has_one_byte_order", entry, "byte-swap the tensors to one byte order first",
-                     "tensor '{}': data is {}-endian but other tensors are not, and a GGUF file has one byte "
-                     "order",
-                     entry.name, entry.byte_order == ByteOrder::big ? "big" : "little"));
+    return fail(would_lose_error(
+        "gguf_has_one_byte_order", entry, "byte-swap the tensors to one byte order first",
+        "tensor '{}': data is {}-endian but other tensors are not, and a GGUF file has one byte "
+        "order",
+        entry.name, entry.byte_order == ByteOrder::big ? "big" : "little"));
   }
   // Blocks and big-endian data are allowed in GGUF; all other limits are those of `check_plain`.
   Entry plain = entry;
@@ -25,9 +26,9 @@ Result<void> check_entry(const Entry& entry, ByteOrder order) {
   plain.encoding = EncodingTag::dense;
   HT_TRY(check_plain(plain, "GGUF"));
   if (entry.dims.size() > max_rank) {
-    return fail(lost("gguf_carries_at_most_4_dimensions", entry, "convert to safetensors or IRPA instead",
-                     "tensor '{}': rank {} exceeds GGUF's limit of {}", entry.name, entry.dims.size(),
-                     max_rank));
+    return fail(would_lose_error(
+        "gguf_carries_at_most_4_dimensions", entry, "convert to safetensors or IRPA instead",
+        "tensor '{}': rank {} exceeds GGUF's limit of {}", entry.name, entry.dims.size(), max_rank));
   }
   if (!is_utf8(entry.name)) {
     return fail(Error(ErrorCode::bad_utf8, "gguf_names_are_utf8",
@@ -41,8 +42,8 @@ Result<TensorType> check_type(const Entry& entry) {
   const auto type = type_of(entry);
   if (!type) {
     const auto dtype = find_dtype(entry.dtype).value_or(DTypeInfo{.name = "this dtype"});
-    return fail(lost("gguf_has_the_dtype", entry, "convert to safetensors or IRPA instead",
-                     "tensor '{}': GGUF cannot store {}", entry.name, dtype.name));
+    return fail(would_lose_error("gguf_has_the_dtype", entry, "convert to safetensors or IRPA instead",
+                                 "tensor '{}': GGUF cannot store {}", entry.name, dtype.name));
   }
   if (block_bytes(entry.dims, type->encoding) != entry.bytes) {
     return fail(Error(ErrorCode::size_mismatch, "data_size_matches_the_shape",

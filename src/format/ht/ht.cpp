@@ -239,8 +239,9 @@ Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout) {
   HT_TRY(check_plain(entry, "ht"));
   HT_TRY(check_no_metadata(catalog, "ht"));
   if (entry.dims.size() > Header{}.dims.size()) {
-    return fail(lost("ht_carries_at_most_8_dimensions", entry, "convert to safetensors or IRPA instead",
-                     "tensor '{}': rank {} exceeds ht's limit of 8", entry.name, entry.dims.size()));
+    return fail(
+        would_lose_error("ht_carries_at_most_8_dimensions", entry, "convert to safetensors or IRPA instead",
+                         "tensor '{}': rank {} exceeds ht's limit of 8", entry.name, entry.dims.size()));
   }
   // The width of a user dtype is not known here; the size is set from the entry.
   auto header = HT_TRY(describe({.tag = entry.dtype, .name = "bytes", .bits = 8}, entry.dims));

@@ -335,7 +335,7 @@ class EntryReader {
     range.offset += header_.metadata.offset;
     if (const auto known = file_at_.find(range); known != file_at_.end()) return known->second;
     HT_TRY(use(raw, path.size()));
-    if (const auto fault = path_fault(path); !fault.empty()) {
+    if (const auto fault = path_problem(path); !fault.empty()) {
       return fail(
           broken(ErrorCode::path_escapes, "irpa_external_paths_stay_inside", {raw.offset + at_path},
                  "entry {}: the path of its external file, '{}', {}", raw.number, to_utf8(path), fault)

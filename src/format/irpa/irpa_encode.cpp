@@ -40,15 +40,15 @@ Result<std::string> metadata_of(const Entry& entry, bool tensor_notes) {
     json::Scratch scratch;
     if (is_described(entry, read_description(entry.note, entry.bytes, scratch)))
       return std::string(entry.note);
-    return fail(lost("irpa_note_matches_the_type", entry, "remove the tensor's note",
-                     "tensor '{}': its note contradicts its dtype or shape, and IRPA has one field for both",
-                     entry.name));
+    return fail(would_lose_error(
+        "irpa_note_matches_the_type", entry, "remove the tensor's note",
+        "tensor '{}': its note contradicts its dtype or shape, and IRPA has one field for both", entry.name));
   }
   if (!entry.is_typed() || !tensor_notes) return std::string();
   if (auto described = describe(entry)) return *std::move(described);
-  return fail(lost("irpa_can_describe_the_type", entry,
-                   "write the archive without dtypes and shapes (--plain)",
-                   "tensor '{}': IRPA has no notation for its dtype or shape", entry.name));
+  return fail(would_lose_error("irpa_can_describe_the_type", entry,
+                               "write the archive without dtypes and shapes (--plain)",
+                               "tensor '{}': IRPA has no notation for its dtype or shape", entry.name));
 }
 
 // Builds the parts of an archive entry by entry.

@@ -371,24 +371,24 @@ Result<std::string> descr_for(const Entry& entry) {
   HT_TRY(check_plain(plain, "NPY"));
   if (auto descr = write_descr(entry.dtype, entry.byte_order)) return *std::move(descr);
   const auto dtype = find_dtype(entry.dtype);
-  return fail(lost("npy_carries_the_dtype", entry, "convert to IRPA or ht instead",
-                   "tensor '{}': NPY cannot store {}", entry.name,
-                   dtype ? dtype->name : "a user-defined dtype"));
+  return fail(would_lose_error("npy_carries_the_dtype", entry, "convert to IRPA or ht instead",
+                               "tensor '{}': NPY cannot store {}", entry.name,
+                               dtype ? dtype->name : "a user-defined dtype"));
 }
 
 Result<void> check_rank(const Entry& entry) {
   if (entry.dims.size() <= max_rank) return {};
-  return fail(lost("npy_carries_at_most_64_dims", entry, "convert to safetensors instead",
-                   "tensor '{}': rank {} exceeds NPY's limit of {}", entry.name, entry.dims.size(),
-                   max_rank));
+  return fail(would_lose_error("npy_carries_at_most_64_dims", entry, "convert to safetensors instead",
+                               "tensor '{}': rank {} exceeds NPY's limit of {}", entry.name,
+                               entry.dims.size(), max_rank));
 }
 
 // The header is padded up to the alignment, and readers limit its size.
 Result<void> check_alignment(std::uint64_t alignment) {
   if (alignment <= default_header_limit) return {};
   return fail(Error(ErrorCode::header_too_large, "npy_alignment_is_within_the_limit",
-                    format_text("alignment {} needs a header of that size but the limit is {} bytes",
-                                alignment, default_header_limit))
+                    format_text("alignment {} makes the header larger than the limit of {} bytes", alignment,
+                                default_header_limit))
                   .with_hint("use --align 4096: numpy.load accepts headers of up to 10000 bytes"));
 }
 

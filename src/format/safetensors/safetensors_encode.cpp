@@ -37,20 +37,21 @@ Result<void> append_tensor(std::string& out, const Entry& entry, std::uint64_t b
   HT_TRY(check_plain(entry, "safetensors"));
   const auto dtype = find_dtype(entry.dtype);
   if (!dtype || !is_safetensors_dtype(entry.dtype)) {
-    return fail(lost("safetensors_has_the_dtype", entry, "convert to IRPA or ht instead",
-                     "tensor '{}': safetensors cannot store {}", entry.name,
-                     dtype ? dtype->name : "a user-defined dtype"));
+    return fail(would_lose_error("safetensors_has_the_dtype", entry, "convert to IRPA or ht instead",
+                                 "tensor '{}': safetensors cannot store {}", entry.name,
+                                 dtype ? dtype->name : "a user-defined dtype"));
   }
   if (!is_utf8(entry.name))
     return fail(invalid_utf8("tensor name", entry.name, rename_tensor).at_tensor(entry.name));
   if (entry.name == metadata_key) {
-    return fail(lost("safetensors_name_is_not_reserved", entry, rename_tensor,
-                     "tensor name '__metadata__' is reserved in safetensors"));
+    return fail(would_lose_error("safetensors_name_is_not_reserved", entry, rename_tensor,
+                                 "tensor name '__metadata__' is reserved in safetensors"));
   }
   if (entry.dims.size() > max_rank) {
-    return fail(lost("safetensors_carries_at_most_64_dims", entry, "reshape the tensor to fewer dimensions",
-                     "tensor '{}' has {} dimensions, and a safetensors file is read with at most {}",
-                     entry.name, entry.dims.size(), max_rank));
+    return fail(would_lose_error(
+        "safetensors_carries_at_most_64_dims", entry, "reshape the tensor to fewer dimensions",
+        "tensor '{}' has {} dimensions, and a safetensors file is read with at most {}", entry.name,
+        entry.dims.size(), max_rank));
   }
   const auto bytes = dense_bytes(entry.dims, dtype->bits);
   if (bytes != entry.bytes) {
@@ -61,9 +62,10 @@ Result<void> append_tensor(std::string& out, const Entry& entry, std::uint64_t b
                     .with_hint("pass the dtype and shape of the data"));
   }
   if (!fills_whole_bytes(entry.dims, dtype->bits)) {
-    return fail(lost("safetensors_has_whole_bytes", entry, "convert to IRPA or ht instead",
-                     "tensor '{}', {} [{}]: size is not a whole number of bytes, as safetensors requires",
-                     entry.name, dtype->name, fmt::join(entry.dims, ", ")));
+    return fail(
+        would_lose_error("safetensors_has_whole_bytes", entry, "convert to IRPA or ht instead",
+                         "tensor '{}', {} [{}]: size is not a whole number of bytes, as safetensors requires",
+                         entry.name, dtype->name, fmt::join(entry.dims, ", ")));
   }
   append_json_string(out, entry.name);
   out += R"(:{"dtype":")";
@@ -93,7 +95,7 @@ std::optional<std::uint64_t> begin_of_data(const Catalog& catalog, std::uint64_t
   return checked::align_up(header_end, 8);
 }
 
-struct Stretch {
+struct TextRange {
   std::size_t begin = 0;
   std::size_t end = 0;
 };
@@ -154,7 +156,7 @@ bool is_metadata_key(std::string_view key) {
 }
 
 // The metadata member of the object, including its key; nullopt if there is none.
-std::optional<Stretch> find_metadata(std::string_view text) {
+std::optional<TextRange> find_metadata(std::string_view text) {
   Walk walk(text);
   walk.next();
   walk.pass();
@@ -165,7 +167,7 @@ std::optional<Stretch> find_metadata(std::string_view text) {
     walk.next();
     walk.pass();
     walk.pass_value();
-    if (is_metadata_entry) return Stretch{begin, walk.at()};
+    if (is_metadata_entry) return TextRange{begin, walk.at()};
     if (walk.next() != ',') break;
     walk.pass();
   }
@@ -173,7 +175,7 @@ std::optional<Stretch> find_metadata(std::string_view text) {
 }
 
 // The member and its adjacent comma.
-Stretch with_comma(std::string_view text, const Stretch& member) {
+TextRange with_comma(std::string_view text, const TextRange& member) {
   const auto after = text.find_first_not_of(json::white_space, member.end);
   if (after != std::string_view::npos && text[after] == ',') return {member.begin, after + 1};
   const auto before = text.find_last_not_of(json::white_space, member.begin - 1);
@@ -185,7 +187,7 @@ Stretch with_comma(std::string_view text, const Stretch& member) {
 Result<std::string> with_metadata(std::string_view text, const Metadata& metadata) {
   const auto object = text.find('{');
   const auto found = find_metadata(text);
-  Stretch replaced = found.value_or(Stretch{object + 1, object + 1});
+  TextRange replaced = found.value_or(TextRange{object + 1, object + 1});
   if (found && metadata.empty()) replaced = with_comma(text, *found);
   std::string out(text.substr(0, replaced.begin));
   if (!metadata.empty()) HT_TRY(append_metadata(out, metadata));

@@ -80,7 +80,7 @@ class IndexReader {
       packer_.number(0);
       return {};
     }
-    if (const auto fault = path_fault(*file); !fault.empty()) {
+    if (const auto fault = path_problem(*file); !fault.empty()) {
       return broken(ErrorCode::path_escapes, "shard_path_stays_in_the_folder",
                     format_text("the index has tensor '{}' in '{}', a path that {}", tensor, *file, fault))
           .at_tensor(tensor);

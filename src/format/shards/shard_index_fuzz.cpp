@@ -21,7 +21,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const ht::ShardIndex& read = **index;
   if (read.file_of.size() != read.tensors.size()) std::abort();
   for (const auto& file : read.files) {
-    if (!ht::path_fault(file).empty()) std::abort();
+    if (!ht::path_problem(file).empty()) std::abort();
   }
   for (std::size_t i = 0; i < read.tensors.size(); ++i) {
     if (read.file_of[i] >= read.files.size() || read.tensors.find(read.tensors[i]) != i) std::abort();

@@ -38,8 +38,8 @@ class FaultHandler {
 // Memory limits from /proc and the control group.
 
 /// Returns the number after a word at the beginning of a line, such as "MemAvailable:" in /proc/meminfo.
-[[nodiscard]] std::optional<std::uint64_t> number_behind(std::string_view text,
-                                                         std::string_view word) noexcept;
+[[nodiscard]] std::optional<std::uint64_t> number_after(std::string_view text,
+                                                        std::string_view word) noexcept;
 
 /// Returns the control group of this process from /proc/self/cgroup: "/a/b" for the controller "memory" in
 /// "4:memory:/a/b". The unified tree has an empty controller name: "0::/a/b".

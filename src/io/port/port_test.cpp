@@ -106,7 +106,7 @@ Answer query_page_cache_as_user(const std::filesystem::path& path, bool with_cac
   return WIFEXITED(status) ? static_cast<Answer>(WEXITSTATUS(status)) : Answer::other;
 }
 
-TEST(PosixPort, reports_the_page_cache_to_the_owner_alone) {
+TEST(PosixPort, reports_the_page_cache_only_to_the_owner) {
   const TemporaryFolder folder;
   const auto path = folder / "f";
   write_file(path, std::string(1 << 16, 'x'));

@@ -59,7 +59,7 @@ Error system_error(ErrorCode code, std::string_view rule, std::string_view actio
   if (cause == no_port()) code = ErrorCode::unsupported_platform;
   Error error = Error(code, rule, format_text("cannot {}: {}", action, words_of(cause)), where)
                     .at_path(path.native())
-                    .because(cause);
+                    .with_cause(cause);
   if (cause == no_port()) return std::move(error).with_hint("use a build of htensor for this system");
   for (const auto& [errc, hint] : hints) {
     if (cause == errc) return std::move(error).with_hint(hint);

@@ -53,12 +53,12 @@ std::optional<std::uint64_t> available_in(const std::filesystem::path& folder, c
   const auto used = text_of(folder / names.used);
   if (!limit || !used) return std::nullopt;
   const auto stat = text_of(folder / "memory.stat").value_or("");
-  return available_below_limit(*limit, *used, number_behind(stat, names.cache).value_or(0));
+  return available_below_limit(*limit, *used, number_after(stat, names.cache).value_or(0));
 }
 
 }  // namespace
 
-std::optional<std::uint64_t> number_behind(std::string_view text, std::string_view word) noexcept {
+std::optional<std::uint64_t> number_after(std::string_view text, std::string_view word) noexcept {
   while (!text.empty()) {
     const auto line = take_line(text);
     const auto rest = line.substr(std::min(word.size(), line.size()));
@@ -92,7 +92,7 @@ std::optional<std::uint64_t> available_below_limit(std::string_view limit, std::
 
 IoResult<std::uint64_t> available_memory() {
   const auto meminfo = text_of("/proc/meminfo").value_or("");
-  const auto kib = number_behind(meminfo, "MemAvailable:");
+  const auto kib = number_after(meminfo, "MemAvailable:");
   if (!kib) return tl::unexpected(std::make_error_code(std::errc::function_not_supported));
   std::uint64_t available = *kib * 1024;
   const auto cgroups = text_of("/proc/self/cgroup").value_or("");
@@ -111,7 +111,7 @@ IoResult<std::uint64_t> available_memory() {
 
 IoResult<std::uint64_t> peak_memory() {
   // getrusage is not used: its value is inherited across exec, so it may be that of a larger process.
-  const auto kib = number_behind(text_of("/proc/self/status").value_or(""), "VmHWM:");
+  const auto kib = number_after(text_of("/proc/self/status").value_or(""), "VmHWM:");
   if (!kib) return tl::unexpected(std::make_error_code(std::errc::function_not_supported));
   return *kib * 1024;
 }

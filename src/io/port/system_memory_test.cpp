@@ -9,11 +9,11 @@ namespace ht::io::system_memory_test {
 namespace {
 
 TEST(SystemMemory, numbers_follow_the_key_at_the_start_of_the_line) {
-  EXPECT_EQ(number_behind("MemFree:  7 kB\nMemAvailable:   42 kB\n", "MemAvailable:"), 42U);
-  EXPECT_EQ(number_behind("file_mapped 1\nfile 2", "file"), 2U);
-  EXPECT_EQ(number_behind("unfile 1\n", "file"), std::nullopt);
-  EXPECT_EQ(number_behind("file max\n", "file"), std::nullopt);
-  EXPECT_EQ(number_behind("", "file"), std::nullopt);
+  EXPECT_EQ(number_after("MemFree:  7 kB\nMemAvailable:   42 kB\n", "MemAvailable:"), 42U);
+  EXPECT_EQ(number_after("file_mapped 1\nfile 2", "file"), 2U);
+  EXPECT_EQ(number_after("unfile 1\n", "file"), std::nullopt);
+  EXPECT_EQ(number_after("file max\n", "file"), std::nullopt);
+  EXPECT_EQ(number_after("", "file"), std::nullopt);
 }
 
 TEST(SystemMemory, control_groups_of_both_versions_are_found) {

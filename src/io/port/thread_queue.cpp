@@ -27,7 +27,7 @@ ThreadQueue::ThreadQueue(Reading reading, std::uint32_t depth, std::uint32_t max
 ThreadQueue::~ThreadQueue() {
   {
     const std::lock_guard lock(mutex_);
-    over_ = true;
+    is_stopping_ = true;
     to_do_.clear();
   }
   to_do_added_.notify_all();
@@ -36,8 +36,8 @@ ThreadQueue::~ThreadQueue() {
 void ThreadQueue::work() {
   std::unique_lock lock(mutex_);
   while (true) {
-    to_do_added_.wait(lock, [&] { return over_ || !to_do_.empty(); });
-    if (over_) return;
+    to_do_added_.wait(lock, [&] { return is_stopping_ || !to_do_.empty(); });
+    if (is_stopping_) return;
     const ReadRequest request = take_first(to_do_);
     lock.unlock();
     auto bytes = reading_(request);

@@ -35,7 +35,7 @@ class ThreadQueue final : public ReadQueue {
   // Both have capacity `depth_` from the start: a reader thread must not allocate.
   std::vector<ReadRequest> to_do_;
   std::vector<ReadDone> done_;
-  bool over_ = false;
+  bool is_stopping_ = false;
   std::vector<std::jthread> threads_;  // last: the threads use the other members
 };
 

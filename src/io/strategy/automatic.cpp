@@ -49,7 +49,8 @@ Strategy::Choice choose_for_all(const Facts& facts) {
 Strategy::Choice choose_for_one_pass(const Facts& facts) {
   if (!facts.can_map) return {Strategy::Kind::staged, "no_mapping_streamed", "the source cannot be mapped"};
   if (auto choice = choose_in_memory(facts)) return *std::move(choice);
-  return {Strategy::Kind::staged, "one_pass", "each byte is needed once: large reads past the page cache"};
+  return {Strategy::Kind::staged, "one_pass",
+          "each byte is needed once: large reads that bypass the page cache"};
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ TEST(Choice, of_a_cold_file_depends_on_its_use) {
   EXPECT_EQ(code_of(facts), "one_pass");
 }
 
-TEST(Choice, of_a_cached_file_is_to_map) {
+TEST(Choice, maps_a_cached_file) {
   for (const auto use : {Strategy::Use::all, Strategy::Use::one_pass}) {
     auto facts = cold();
     facts.use = use;

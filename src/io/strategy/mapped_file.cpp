@@ -172,9 +172,9 @@ Result<Strategy::MapDone> MappedFile::perform(const Range& range, const mapped::
         event = mapped ? *std::move(mapped) : mapped::MapFailed{std::move(mapped).error()};
       } else if (std::holds_alternative<mapped::Repeat>(effect)) {
         event = request;
-      } else if (std::holds_alternative<mapped::GiveView>(effect)) {
+      } else if (std::holds_alternative<mapped::ReturnView>(effect)) {
         return view(range);
-      } else if (std::holds_alternative<mapped::GiveWindow>(effect)) {
+      } else if (std::holds_alternative<mapped::ReturnWindow>(effect)) {
         return map_window(range);
       } else if (auto* const refused = std::get_if<mapped::Refuse>(&effect)) {
         return fail(std::move(refused->error));

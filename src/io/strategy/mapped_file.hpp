@@ -53,7 +53,7 @@ class MappedFile {
     return !is_mappable_ || options_.faults == FaultPolicy::off;
   }
   /// Maps the source if necessary, and returns whether all of it can be used in place.
-  [[nodiscard]] bool can_use_in_place() { return !must_read() && map(0, 0) && is_mapped(); }
+  [[nodiscard]] bool map_for_use_in_place() { return !must_read() && map(0, 0) && is_mapped(); }
   /// The error of the first page that could not be read and was replaced by zeros.
   [[nodiscard]] std::optional<Error> fault() const;
   /// Reads with system calls. Errors name the tensor.

@@ -35,8 +35,8 @@ using Event = std::variant<Map, Advise, Drop, WholeMapped, NoRoom, MapFailed>;
 struct MapWhole {};  ///< followed by WholeMapped, NoRoom or MapFailed
 struct Repeat {};    ///< repeats the request in the new state
 // Answers to the request.
-struct GiveView {};      ///< of the whole mapping
-struct GiveWindow {};    ///< a new mapping of the range
+struct ReturnView {};    ///< of the whole mapping
+struct ReturnWindow {};  ///< a new mapping of the range
 struct AdvisePages {};   ///< of the whole mapping
 struct AdviseWindow {};  ///< of a temporary mapping for this request
 struct DropPages {};     ///< of the whole mapping, if it exists, and of the page cache
@@ -44,7 +44,7 @@ struct Refuse {
   Error error;
 };
 using Effect =
-    std::variant<MapWhole, Repeat, GiveView, GiveWindow, AdvisePages, AdviseWindow, DropPages, Refuse>;
+    std::variant<MapWhole, Repeat, ReturnView, ReturnWindow, AdvisePages, AdviseWindow, DropPages, Refuse>;
 
 struct Step {
   State next;
@@ -62,11 +62,11 @@ inline Step on(const Mapping& /*state*/, const NoRoom& /*event*/) { return {Wind
 // The next request retries.
 inline Step on(const Mapping& /*state*/, const MapFailed& event) { return {Unmapped{}, Refuse{event.error}}; }
 
-inline Step on(const Whole& state, const Map& /*event*/) { return {state, GiveView{}}; }
+inline Step on(const Whole& state, const Map& /*event*/) { return {state, ReturnView{}}; }
 inline Step on(const Whole& state, const Advise& /*event*/) { return {state, AdvisePages{}}; }
 inline Step on(const Whole& state, const Drop& /*event*/) { return {state, DropPages{}}; }
 
-inline Step on(const Windowed& state, const Map& /*event*/) { return {state, GiveWindow{}}; }
+inline Step on(const Windowed& state, const Map& /*event*/) { return {state, ReturnWindow{}}; }
 inline Step on(const Windowed& state, const Advise& /*event*/) { return {state, AdviseWindow{}}; }
 inline Step on(const Windowed& state, const Drop& /*event*/) { return {state, DropPages{}}; }
 

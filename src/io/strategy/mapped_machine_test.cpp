@@ -48,7 +48,7 @@ TEST(MappedMachine, maps_the_whole_source_once) {
   EXPECT_TRUE(std::holds_alternative<Repeat>(at.effect));
   for (int i = 0; i < 2; ++i) {
     at = step(at.next, Map{});
-    EXPECT_TRUE(std::holds_alternative<GiveView>(at.effect));
+    EXPECT_TRUE(std::holds_alternative<ReturnView>(at.effect));
   }
 }
 
@@ -58,7 +58,7 @@ TEST(MappedMachine, maps_windows_if_the_address_space_is_too_small) {
   at = step(at.next, Advise{});
   EXPECT_TRUE(std::holds_alternative<AdviseWindow>(at.effect));
   at = step(at.next, Map{});
-  EXPECT_TRUE(std::holds_alternative<GiveWindow>(at.effect));
+  EXPECT_TRUE(std::holds_alternative<ReturnWindow>(at.effect));
   at = step(at.next, Drop{});
   EXPECT_TRUE(std::holds_alternative<DropPages>(at.effect));
 }

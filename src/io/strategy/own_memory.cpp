@@ -24,7 +24,7 @@ bool is_aligned(const Strategy::LoadRequest& request) {
 }
 
 // Returns the position of the next read after `end`; nullopt on overflow.
-std::optional<std::uint64_t> place_behind(std::uint64_t end, const Strategy::LoadRequest& request) {
+std::optional<std::uint64_t> position_after(std::uint64_t end, const Strategy::LoadRequest& request) {
   const auto alignment =
       is_aligned(request) ? buffer_alignment : std::max<std::uint64_t>(request.alignment, min_alignment);
   const auto up = checked::align_up(end, alignment);
@@ -39,7 +39,7 @@ Error too_many_bytes() {
 }
 
 // Returns the largest gap to read. Small relative to the read, because the gap takes memory too.
-std::uint64_t gap_behind(const FileRange& read) {
+std::uint64_t max_gap_after(const FileRange& read) {
   return std::clamp(read.bytes / 8, min_gap_bytes, max_gap_bytes);
 }
 
@@ -101,9 +101,9 @@ Result<ArenaLayout> lay_out(std::span<const Strategy::LoadRequest> requests) {
     if (range.bytes == 0) continue;
     auto* const last = layout.reads.empty() ? nullptr : &layout.reads.back();
     const bool joins = last != nullptr && is_aligned(request) && last->file == range.file &&
-                       range.offset <= last->offset + last->bytes + gap_behind(*last);
+                       range.offset <= last->offset + last->bytes + max_gap_after(*last);
     if (!joins) {
-      const auto position = place_behind(layout.bytes, request);
+      const auto position = position_after(layout.bytes, request);
       if (!position) return fail(too_many_bytes());
       layout.reads.push_back({range.file, range.offset, 0});
       layout.read_positions.push_back(*position);

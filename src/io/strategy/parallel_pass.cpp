@@ -30,18 +30,18 @@ std::uint64_t trials_for(std::size_t ways) noexcept {
 }
 
 // Which way is fastest depends on the disk, its readahead setting and the processors.
-constexpr std::array<Way, 6> cold_ways{{{Engine::populate, 2},
-                                        {Engine::read_ahead, 2},
-                                        {Engine::populate, 1},
-                                        {Engine::populate, 4},
-                                        {Engine::read_ahead, 1},
-                                        {Engine::read_ahead, 4}}};
-constexpr std::array<Way, 1> cached_ways{{{Engine::populate, 1}}};
+constexpr std::array<FetchMethod, 6> cold_ways{{{Engine::populate, 2},
+                                                {Engine::read_ahead, 2},
+                                                {Engine::populate, 1},
+                                                {Engine::populate, 4},
+                                                {Engine::read_ahead, 1},
+                                                {Engine::read_ahead, 4}}};
+constexpr std::array<FetchMethod, 1> cached_ways{{{Engine::populate, 1}}};
 constexpr std::uint64_t pieces_per_trial = 8;
 // How many pieces readahead calls are ahead of the faults.
 constexpr std::size_t read_ahead_pieces = 4;
 
-std::span<const Way> ways_for(const FetchOptions& options) {
+std::span<const FetchMethod> ways_for(const FetchOptions& options) {
   if (options.cached) return cached_ways;
   return options.tune ? cold_ways : std::span(cold_ways).first(1);
 }
@@ -62,13 +62,13 @@ double Tuner::Candidate::rate() const noexcept {
   return static_cast<double>(bytes) / std::max(seconds, min_seconds);
 }
 
-Tuner::Tuner(std::span<const Way> ways, std::uint64_t total_bytes, std::uint64_t trial_bytes)
+Tuner::Tuner(std::span<const FetchMethod> ways, std::uint64_t total_bytes, std::uint64_t trial_bytes)
     : trial_bytes_(std::max<std::uint64_t>(trial_bytes, 1)) {
   const std::uint64_t max_trials = total_bytes / trial_share / trial_bytes_;
   std::size_t count = ways.size();
   while (count > 1 && trials_for(count) > max_trials) --count;
   candidates_.reserve(count);
-  for (const Way& way : ways.first(count)) candidates_.push_back({.way = way});
+  for (const FetchMethod& way : ways.first(count)) candidates_.push_back({.way = way});
   is_warm_ = count == 1;
 }
 
@@ -85,7 +85,7 @@ void Tuner::record(std::uint64_t bytes, double seconds) {
 
 void Tuner::end_round() {
   // The default's rate is raised by `clear_lead`. Equal candidates keep their order.
-  const Way preferred = candidates_.front().way;
+  const FetchMethod preferred = candidates_.front().way;
   const auto score = [&](const Candidate& one) {
     return one.way == preferred ? one.rate() * clear_lead : one.rate();
   };
@@ -111,7 +111,7 @@ ParallelPass::ParallelPass(std::vector<std::uint64_t> piece_bytes, Work work, co
              options.trial_bytes),
       done_(piece_bytes_.size()) {
   std::uint32_t threads = 0;
-  for (const Way& way : options.ways) threads = std::max(threads, way.threads);
+  for (const FetchMethod& way : options.ways) threads = std::max(threads, way.threads);
   begin_batch();
   if (piece_bytes_.size() > 1 && threads > 1)
     threads_ = start_threads(threads, [this](std::size_t number) { this->work(number); });
@@ -120,7 +120,7 @@ ParallelPass::ParallelPass(std::vector<std::uint64_t> piece_bytes, Work work, co
 ParallelPass::~ParallelPass() {
   {
     const std::lock_guard lock(mutex_);
-    over_ = true;
+    is_stopping_ = true;
   }
   may_begin_.notify_all();
 }
@@ -156,11 +156,11 @@ void ParallelPass::finish(std::size_t piece, Result<void> result) {
 void ParallelPass::work(std::size_t number) {
   std::unique_lock lock(mutex_);
   for (;;) {
-    may_begin_.wait(lock, [&] { return over_ || next_ == piece_bytes_.size() || can_begin(number); });
-    if (over_ || next_ == piece_bytes_.size()) return;
+    may_begin_.wait(lock, [&] { return is_stopping_ || next_ == piece_bytes_.size() || can_begin(number); });
+    if (is_stopping_ || next_ == piece_bytes_.size()) return;
     const std::size_t piece = next_++;
     const std::size_t end = batch_end_;
-    const Way way = tuner_.way();
+    const FetchMethod way = tuner_.way();
     ++in_flight_;
     lock.unlock();
     auto result = without_bad_alloc([&] { return work_(piece, end, way); });
@@ -196,7 +196,7 @@ Result<void> ParallelPass::wait_for(std::size_t piece) {
   return fail(*error_);
 }
 
-Way ParallelPass::way() const {
+FetchMethod ParallelPass::way() const {
   const std::lock_guard lock(mutex_);
   auto way = tuner_.way();
   const auto started = static_cast<std::uint32_t>(std::max<std::size_t>(threads_.size(), 1));
@@ -218,7 +218,7 @@ Result<FetchedBy> fetch_pages(MappedFiles files, std::span<const FileRange> rang
   const auto advise = [&](const FileRange& piece, Strategy::Advice advice) {
     return files[piece.file]->advise(piece.offset, piece.bytes, advice);
   };
-  const auto fetch = [&](std::size_t number, std::size_t end, Way way) -> Result<void> {
+  const auto fetch = [&](std::size_t number, std::size_t end, FetchMethod way) -> Result<void> {
     const std::size_t later = number + read_ahead_pieces;
     if (way.engine == Engine::read_ahead && later < end) {
       // A failure is reported when that piece is populated.

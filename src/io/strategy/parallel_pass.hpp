@@ -26,11 +26,11 @@ enum class Engine : std::uint8_t {
 };
 
 /// An engine and the number of threads that run it.
-struct Way {
+struct FetchMethod {
   Engine engine = Engine::populate;
   std::uint32_t threads = 1;
 
-  friend bool operator==(const Way&, const Way&) = default;
+  friend bool operator==(const FetchMethod&, const FetchMethod&) = default;
 };
 
 /// Tries several ways in rounds and keeps the faster half of them after each round, until one is left. The
@@ -40,10 +40,10 @@ class Tuner {
   /// `ways` is not empty; the first one is the default, and is kept unless another one is clearly faster.
   /// Trials of `trial_bytes` each use at most an eighth of `total_bytes`. For smaller totals, ways at the end
   /// of the list are not tried; a small file uses the default without a trial.
-  Tuner(std::span<const Way> ways, std::uint64_t total_bytes, std::uint64_t trial_bytes);
+  Tuner(std::span<const FetchMethod> ways, std::uint64_t total_bytes, std::uint64_t trial_bytes);
 
   /// The way to use next.
-  [[nodiscard]] Way way() const noexcept { return candidates_[current_].way; }
+  [[nodiscard]] FetchMethod way() const noexcept { return candidates_[current_].way; }
   /// Bytes to fetch by `way()` before the next `record`; nullopt for all remaining bytes.
   [[nodiscard]] std::optional<std::uint64_t> trial_bytes() const noexcept {
     return candidates_.size() == 1 ? std::nullopt : std::optional(trial_bytes_);
@@ -56,7 +56,7 @@ class Tuner {
 
  private:
   struct Candidate {
-    Way way;
+    FetchMethod way;
     std::uint64_t bytes = 0;
     double seconds = 0;
 
@@ -73,7 +73,7 @@ class Tuner {
 
 struct PassOptions {
   /// Not empty. The first is the default; the others are tried on the first pieces, see Tuner.
-  std::span<const Way> ways;
+  std::span<const FetchMethod> ways;
   std::uint64_t trial_bytes = std::uint64_t{32} << 20;
   /// Maximum number of pieces started from the awaited one on, itself included.
   std::size_t max_ahead = SIZE_MAX;
@@ -87,7 +87,7 @@ class ParallelPass {
  public:
   /// Processes one piece by `way`. Readahead must not go beyond `end`: pieces from there on may be processed
   /// by another way. Called from several threads at once.
-  using Work = std::function<Result<void>(std::size_t piece, std::size_t end, Way way)>;
+  using Work = std::function<Result<void>(std::size_t piece, std::size_t end, FetchMethod way)>;
 
   ParallelPass(std::vector<std::uint64_t> piece_bytes, Work work, const PassOptions& options);
   ParallelPass(const ParallelPass&) = delete;
@@ -99,7 +99,7 @@ class ParallelPass {
   [[nodiscard]] Result<void> wait_for(std::size_t piece);
 
   /// The current way and its bytes per second so far. After all pieces are done, this is the final choice.
-  [[nodiscard]] Way way() const;
+  [[nodiscard]] FetchMethod way() const;
   [[nodiscard]] double rate() const;
 
  private:
@@ -130,7 +130,7 @@ class ParallelPass {
   Clock::time_point batch_begin_;
   std::optional<Error> error_;  // of the lowest piece that failed
   std::size_t failed_piece_ = SIZE_MAX;
-  bool over_ = false;
+  bool is_stopping_ = false;
   std::vector<std::jthread> threads_;  // last: the threads use the other members
 };
 
@@ -146,7 +146,7 @@ struct FetchOptions {
 };
 
 struct FetchedBy {
-  Way way{};
+  FetchMethod way{};
   double bytes_per_second = 0;
 };
 

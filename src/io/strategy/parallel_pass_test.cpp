@@ -13,20 +13,21 @@
 namespace ht::io::parallel_pass_test {
 namespace {
 
-constexpr Way one{Engine::populate, 1};
-constexpr Way two{Engine::populate, 2};
-constexpr Way four{Engine::populate, 4};
+constexpr FetchMethod one{Engine::populate, 1};
+constexpr FetchMethod two{Engine::populate, 2};
+constexpr FetchMethod four{Engine::populate, 4};
 
 Error broken(std::size_t piece) {
   return Error(ErrorCode::read_failed, "test", "piece " + std::to_string(piece));
 }
 
 TEST(ParallelPass, processes_every_piece_once_with_any_method) {
-  for (const auto& ways : {std::vector<Way>{one}, std::vector<Way>{two}, std::vector<Way>{two, one, four}}) {
+  for (const auto& ways : {std::vector<FetchMethod>{one}, std::vector<FetchMethod>{two},
+                           std::vector<FetchMethod>{two, one, four}}) {
     for (const std::size_t pieces : {0U, 1U, 2U, 100U}) {
       std::vector<std::atomic<int>> times(pieces);
       ParallelPass pass(std::vector<std::uint64_t>(pieces, 10),
-                        [&](std::size_t piece, std::size_t end, Way) -> Result<void> {
+                        [&](std::size_t piece, std::size_t end, FetchMethod) -> Result<void> {
                           EXPECT_LT(piece, end);
                           EXPECT_LE(end, pieces);
                           ++times[piece];
@@ -47,7 +48,7 @@ TEST(ParallelPass, processes_every_piece_once_with_any_method) {
 
 TEST(ParallelPass, receives_faults_with_signals_blocked_in_the_caller) {
   const testing::BlockedSigbus blocked;
-  const auto expect_unblocked = [](std::size_t, std::size_t, Way) -> Result<void> {
+  const auto expect_unblocked = [](std::size_t, std::size_t, FetchMethod) -> Result<void> {
     EXPECT_FALSE(testing::BlockedSigbus::is_blocked());
     return {};
   };
@@ -56,11 +57,11 @@ TEST(ParallelPass, receives_faults_with_signals_blocked_in_the_caller) {
 }
 
 TEST(ParallelPass, tries_each_candidate_that_fits) {
-  const std::vector<Way> ways{two, one, four};
+  const std::vector<FetchMethod> ways{two, one, four};
   std::mutex mutex;
   std::set<std::uint32_t> threads;
   ParallelPass pass(std::vector<std::uint64_t>(1000, 10),
-                    [&](std::size_t, std::size_t, Way way) -> Result<void> {
+                    [&](std::size_t, std::size_t, FetchMethod way) -> Result<void> {
                       const std::lock_guard lock(mutex);
                       threads.insert(way.threads);
                       return {};
@@ -73,7 +74,7 @@ TEST(ParallelPass, tries_each_candidate_that_fits) {
 TEST(ParallelPass, works_on_several_pieces_at_once) {
   std::latch both(2);
   ParallelPass pass({10, 10},
-                    [&](std::size_t, std::size_t, Way) -> Result<void> {
+                    [&](std::size_t, std::size_t, FetchMethod) -> Result<void> {
                       both.arrive_and_wait();
                       return {};
                     },
@@ -86,7 +87,7 @@ TEST(ParallelPass, reports_the_lowest_piece_that_failed) {
     // Piece 4 always fails before piece 3.
     std::latch failed(1);
     ParallelPass pass(std::vector<std::uint64_t>(20, 10),
-                      [&](std::size_t piece, std::size_t, Way) -> Result<void> {
+                      [&](std::size_t piece, std::size_t, FetchMethod) -> Result<void> {
                         if (piece == 3) failed.wait();
                         if (piece == 4) failed.count_down();
                         if (piece == 3 || piece == 4) return fail(broken(piece));
@@ -102,9 +103,9 @@ TEST(ParallelPass, reports_the_lowest_piece_that_failed) {
   }
 }
 
-TEST(ParallelPass, fails_alike_without_threads) {
+TEST(ParallelPass, reports_the_same_error_without_threads) {
   ParallelPass pass({10, 10, 10},
-                    [&](std::size_t piece, std::size_t, Way) -> Result<void> {
+                    [&](std::size_t piece, std::size_t, FetchMethod) -> Result<void> {
                       if (piece == 1) return fail(broken(piece));
                       return {};
                     },
@@ -117,7 +118,7 @@ TEST(ParallelPass, fails_alike_without_threads) {
 TEST(ParallelPass, starts_at_most_max_ahead_pieces) {
   std::atomic<std::size_t> highest = 0;
   ParallelPass pass(std::vector<std::uint64_t>(100, 10),
-                    [&](std::size_t piece, std::size_t, Way) -> Result<void> {
+                    [&](std::size_t piece, std::size_t, FetchMethod) -> Result<void> {
                       std::size_t before = highest;
                       while (before < piece && !highest.compare_exchange_weak(before, piece)) continue;
                       return {};
@@ -131,10 +132,10 @@ TEST(ParallelPass, starts_at_most_max_ahead_pieces) {
 }
 
 TEST(ParallelPass, a_stop_ends_the_wait) {
-  for (const Way& way : {one, two}) {
+  for (const FetchMethod& way : {one, two}) {
     std::stop_source source;
     ParallelPass pass(std::vector<std::uint64_t>(10, 10),
-                      [&](std::size_t piece, std::size_t, Way) -> Result<void> {
+                      [&](std::size_t piece, std::size_t, FetchMethod) -> Result<void> {
                         if (piece == 5) source.request_stop();
                         if (piece > 5) return fail(broken(piece));  // fails after the stop request
                         return {};
@@ -151,7 +152,7 @@ TEST(ParallelPass, destruction_joins_its_threads) {
   std::atomic<int> times = 0;
   {
     const ParallelPass pass(std::vector<std::uint64_t>(100'000, 10),
-                            [&](std::size_t, std::size_t, Way) -> Result<void> {
+                            [&](std::size_t, std::size_t, FetchMethod) -> Result<void> {
                               ++times;
                               return {};
                             },

@@ -87,7 +87,7 @@ class Shell {
       const bool stops =
           options_.work.stop.stop_requested() && std::holds_alternative<staged::Running>(state);
       const staged::Event event = stops
-                                      ? staged::Broke{stopped()}
+                                      ? staged::StepFailed{stopped()}
                                       : std::visit([&](const auto& what) { return perform(what); }, *effect);
       auto next = staged::step(state, event);
       state = std::move(next.next);
@@ -192,37 +192,37 @@ class Shell {
       waiting_ = chunk;
       return staged::NoRoom{};
     }
-    return staged::Broke{refused(slot, begun.error())};
+    return staged::StepFailed{refused(slot, begun.error())};
   }
 
   staged::Event perform(const staged::BeginRest& rest) {
     const auto begun = submit(rest.slot);
-    if (!begun) return staged::Broke{refused(slots_[rest.slot], begun.error())};
+    if (!begun) return staged::StepFailed{refused(slots_[rest.slot], begun.error())};
     return staged::BegunRest{};
   }
 
-  staged::Event perform(const staged::Hand& hand) {
+  staged::Event perform(const staged::Deliver& hand) {
     const Slot& slot = slots_[hand.slot];
     auto taken = consumer_(slot.chunk, memory_of(hand.slot));
-    if (!taken) return staged::Broke{std::move(taken).error()};
+    if (!taken) return staged::StepFailed{std::move(taken).error()};
     staged_.bytes += slot.chunk.range.bytes;
     if (slot.direct) staged_.direct_bytes += slot.chunk.range.bytes;
     if (options_.work.on_progress) options_.work.on_progress(staged_.bytes);
-    return staged::Handed{};
+    return staged::Delivered{};
   }
 
   staged::Event perform(const staged::Await& /*await*/) {
     const auto done = queue_->complete();
     if (!done) {
-      return staged::Broke{system_error(ErrorCode::read_failed, "reads_can_be_awaited", "wait for reads",
-                                        first_->path(), done.error())};
+      return staged::StepFailed{system_error(ErrorCode::read_failed, "reads_can_be_awaited", "wait for reads",
+                                             first_->path(), done.error())};
     }
     const auto number = static_cast<std::uint32_t>(done->tag);
     Slot& slot = slots_[number];
     if (!done->bytes) return after_failure(number, done->bytes.error());
     if (*done->bytes == 0) {
       return staged::ReadFailed{Error(ErrorCode::truncated, "file_size_is_unchanged",
-                                      format_text("ends at byte {} but {} bytes at byte {} were to be read",
+                                      format_text("ends at byte {} but a read needs {} bytes at byte {}",
                                                   slot.chunk.range.offset + slot.done, slot.chunk.range.bytes,
                                                   slot.chunk.range.offset))
                                     .at_path(source_of(slot).path().native())

@@ -61,25 +61,25 @@ struct ShortRead {
 struct ReadFailed {
   Error error;
 };  ///< the read is no longer in flight
-struct Handed {};  ///< the consumer has processed the chunk
-struct Broke {
+struct Delivered {};  ///< the consumer has processed the chunk
+struct StepFailed {
   Error error;
 };  ///< any other failure: starting a read, waiting, the consumer, a stop request
-using Event =
-    std::variant<Begun, BegunRest, NothingLeft, NoRoom, Arrived, ShortRead, ReadFailed, Handed, Broke>;
+using Event = std::variant<Begun, BegunRest, NothingLeft, NoRoom, Arrived, ShortRead, ReadFailed, Delivered,
+                           StepFailed>;
 
 // Effects.
 struct Begin {
   std::uint32_t slot;
-};  ///< starts the read of the next chunk: Begun, NothingLeft, NoRoom or Broke
+};  ///< starts the read of the next chunk: Begun, NothingLeft, NoRoom or StepFailed
 struct BeginRest {
   std::uint32_t slot;
-};  ///< starts the rest of a short read: BegunRest or Broke
-struct Hand {
+};  ///< starts the rest of a short read: BegunRest or StepFailed
+struct Deliver {
   std::uint32_t slot;
-};  ///< passes the slot to the consumer: Handed or Broke
-struct Await {};  ///< waits for one read: Arrived, ShortRead, ReadFailed or Broke
-using Effect = std::variant<Begin, BeginRest, Hand, Await>;
+};  ///< passes the slot to the consumer: Delivered or StepFailed
+struct Await {};  ///< waits for one read: Arrived, ShortRead, ReadFailed or StepFailed
+using Effect = std::variant<Begin, BeginRest, Deliver, Await>;
 
 struct Step {
   State next;
@@ -88,9 +88,9 @@ struct Step {
 };
 
 // Starting reads comes first, so that the disk is never idle while the ring has room.
-inline Step go_on(const Ring& ring, bool queue_is_full = false) {
+inline Step next_step(const Ring& ring, bool queue_is_full = false) {
   if (ring.has_room() && !queue_is_full) return {Running{ring}, Begin{ring.slot_of(ring.begun)}};
-  if (ring.is_filled(ring.slot_of(ring.handed))) return {Running{ring}, Hand{ring.slot_of(ring.handed)}};
+  if (ring.is_filled(ring.slot_of(ring.handed))) return {Running{ring}, Deliver{ring.slot_of(ring.handed)}};
   if (ring.in_flight > 0) return {Running{ring}, Await{}};
   if (!queue_is_full) return {Done{}, {}};
   return {
@@ -99,7 +99,7 @@ inline Step go_on(const Ring& ring, bool queue_is_full = false) {
 }
 
 /// The first step of a load.
-inline Step start(std::uint32_t slots) { return go_on({.slots = slots}); }
+inline Step start(std::uint32_t slots) { return next_step({.slots = slots}); }
 
 inline Step drain(const Ring& ring, const Error& error) {
   if (ring.in_flight > 0) return {Draining{ring, error}, Await{}};
@@ -115,25 +115,25 @@ inline Ring without_one_read(Ring ring) {
 inline Step on(Running state, const Begun& /*event*/) {
   ++state.ring.begun;
   ++state.ring.in_flight;
-  return go_on(state.ring);
+  return next_step(state.ring);
 }
 
 inline Step on(Running state, const BegunRest& /*event*/) {
   ++state.ring.in_flight;
-  return go_on(state.ring);
+  return next_step(state.ring);
 }
 
 inline Step on(Running state, const NothingLeft& /*event*/) {
   state.ring.all_begun = true;
-  return go_on(state.ring);
+  return next_step(state.ring);
 }
 
-inline Step on(const Running& state, const NoRoom& /*event*/) { return go_on(state.ring, true); }
+inline Step on(const Running& state, const NoRoom& /*event*/) { return next_step(state.ring, true); }
 
 inline Step on(const Running& state, const Arrived& event) {
   Ring ring = without_one_read(state.ring);
   ring.filled |= std::uint64_t{1} << event.slot;
-  return go_on(ring);
+  return next_step(ring);
 }
 
 inline Step on(const Running& state, const ShortRead& event) {
@@ -144,14 +144,14 @@ inline Step on(const Running& state, const ReadFailed& event) {
   return drain(without_one_read(state.ring), event.error);
 }
 
-inline Step on(const Running& state, const Handed& /*event*/) {
+inline Step on(const Running& state, const Delivered& /*event*/) {
   Ring ring = state.ring;
   ring.filled &= ~(std::uint64_t{1} << ring.slot_of(ring.handed));
   ++ring.handed;
-  return go_on(ring);
+  return next_step(ring);
 }
 
-inline Step on(const Running& state, const Broke& event) { return drain(state.ring, event.error); }
+inline Step on(const Running& state, const StepFailed& event) { return drain(state.ring, event.error); }
 
 template <class Event>
   requires std::same_as<Event, Arrived> || std::same_as<Event, ShortRead> || std::same_as<Event, ReadFailed>
@@ -159,7 +159,7 @@ inline Step on(const Draining& state, const Event& /*event*/) {
   return drain(without_one_read(state.ring), state.error);
 }
 // The wait itself failed: the queue's destructor waits for the remaining reads.
-inline Step on(const Draining& state, const Broke& /*event*/) { return {Failed{state.error}, {}}; }
+inline Step on(const Draining& state, const StepFailed& /*event*/) { return {Failed{state.error}, {}}; }
 
 /// Calls `on` if the table has the pair, else returns `Failed{bad_state}`.
 [[nodiscard]] inline Step step(const State& state, const Event& event) {

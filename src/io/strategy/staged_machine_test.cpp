@@ -24,8 +24,8 @@ std::vector<Event> events() {
           Arrived{0},
           ShortRead{0},
           ReadFailed{some_error()},
-          Handed{},
-          Broke{some_error()}};
+          Delivered{},
+          StepFailed{some_error()}};
 }
 
 bool is_unknown_pair(const Step& step) {
@@ -69,17 +69,17 @@ TEST(StagedMachine, reads_before_it_delivers) {
   at = step(at.next, Arrived{1});
   EXPECT_TRUE(std::holds_alternative<Await>(at.effect.value()));
   at = step(at.next, Arrived{0});
-  EXPECT_EQ(std::get<Hand>(at.effect.value()).slot, 0U);
-  at = step(at.next, Handed{});
+  EXPECT_EQ(std::get<Deliver>(at.effect.value()).slot, 0U);
+  at = step(at.next, Delivered{});
   EXPECT_EQ(std::get<Begin>(at.effect.value()).slot, 0U);
   at = step(at.next, NothingLeft{});
-  EXPECT_EQ(std::get<Hand>(at.effect.value()).slot, 1U);
-  at = step(at.next, Handed{});
+  EXPECT_EQ(std::get<Deliver>(at.effect.value()).slot, 1U);
+  at = step(at.next, Delivered{});
   EXPECT_TRUE(std::holds_alternative<Done>(at.next));
   EXPECT_FALSE(at.effect);
 }
 
-TEST(StagedMachine, no_ranges_is_done) {
+TEST(StagedMachine, load_without_ranges_is_done) {
   EXPECT_TRUE(std::holds_alternative<Done>(step(start(3).next, NothingLeft{}).next));
 }
 

@@ -19,7 +19,7 @@ class PagesAhead {
       : layout_(layout),
         pass_(pieces_of(layout.bytes),
               [&memory, all = layout.bytes](std::size_t piece, std::size_t /*end*/,
-                                            Way /*way*/) -> Result<void> {
+                                            FetchMethod /*way*/) -> Result<void> {
                 const std::uint64_t offset = piece * piece_bytes;
                 if (memory.allocate_pages(offset, std::min(piece_bytes, all - offset))) return {};
                 return fail(Error(ErrorCode::out_of_memory));
@@ -39,7 +39,7 @@ class PagesAhead {
  private:
   // A multiple of the size of a large page.
   static constexpr std::uint64_t piece_bytes = std::uint64_t{8} << 20;
-  static constexpr std::array<Way, 3> ways{
+  static constexpr std::array<FetchMethod, 3> ways{
       {{Engine::populate, 2}, {Engine::populate, 4}, {Engine::populate, 1}}};
 
   static std::vector<std::uint64_t> pieces_of(std::uint64_t bytes) {
@@ -96,8 +96,7 @@ std::vector<Strategy::Answer> Strategy::load(std::span<const Strategy::LoadReque
 
 Error not_answered(const Strategy& strategy) {
   return Error(ErrorCode::bad_state, "strategy_answers_each_request",
-               format_text("the strategy '{}' did not answer a request by the event of its kind",
-                           strategy.name()))
+               format_text("the strategy '{}' answered a request with the wrong event", strategy.name()))
       .with_hint("return one answer for each request, with memory of the size of its range");
 }
 

@@ -63,9 +63,10 @@ constexpr std::array entry_checks{
                ErrorCode::bad_name, "names_can_be_printed", "has", "have",
                "an empty name or one with control characters",
                "rename them with `htensor convert --rename A=B`: other programs may refuse such names"},
-    EntryCheck{[](const Entry& entry) { return entry.byte_order == ByteOrder::big; },
-               ErrorCode::unsupported_encoding, "data_is_little_endian", "is", "are", "big endian",
-               "byte-swap it with `htensor convert --usual-order`: most programs do not read big endian"},
+    EntryCheck{
+        [](const Entry& entry) { return entry.byte_order == ByteOrder::big; },
+        ErrorCode::unsupported_encoding, "data_is_little_endian", "is", "are", "big endian",
+        "byte-swap it with `htensor convert --normalize-layout`: most programs do not read big endian"},
     EntryCheck{[](const Entry& entry) { return !entry.is_typed(); }, ErrorCode::bad_dtype,
                "entries_have_dtype_and_shape", "has", "have", "neither dtype nor shape",
                "convert the original model again with `htensor convert MODEL FILE.irpa`, which writes both"},

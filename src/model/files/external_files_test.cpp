@@ -41,7 +41,7 @@ TEST_F(ExternalFiles, are_opened_with_the_file_that_names_them) {
     EXPECT_EQ((model->tensor<U8, Rank<1>>("x").value()(0)), 'a');
     EXPECT_EQ((model->copy<U8, Rank<1>>("y").value()(3)), 'h');
     const auto raw = model->raw("x").value();
-    EXPECT_EQ(std::get<Storage::FileBacked>(raw.origin()).locator, folder_ / "x.bin");
+    EXPECT_EQ(std::get<Storage::FileBacked>(raw.origin()).path, folder_ / "x.bin");
     EXPECT_EQ(std::get<Storage::FileBacked>(raw.origin()).offset, 2U);
   }
 }

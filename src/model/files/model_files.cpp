@@ -159,7 +159,7 @@ bool is_one_set(const Attempt& attempt, const OpenOptions& options) {
 
 // Returns whether the failure may be temporary: a writer may have renamed a file during the open or during
 // the listing of the folder.
-bool may_be_passing(const Error& error, const Attempt& attempt) {
+bool may_be_temporary(const Error& error, const Attempt& attempt) {
   return is_missing(error.cause()) || (!attempt.stat && !error.cause());
 }
 
@@ -221,7 +221,8 @@ Result<ModelFiles> open_model_files(const Path& path, const OpenOptions& options
     view = HT_TRY(SetView::of_set(path, port_of(options)));
     // A writer that has finished meanwhile leaves no journal, so changed files are the only sign of it.
     const bool has_writer = !is_same || !view.is_empty() || !attempt.view.is_empty();
-    const bool retries = i + 1 < tries && (has_writer || (i == 0 && may_be_passing(model.error(), attempt)));
+    const bool retries =
+        i + 1 < tries && (has_writer || (i == 0 && may_be_temporary(model.error(), attempt)));
     if (!model && !retries) return model;
   }
   return fail(Error(ErrorCode::changed_underfoot, "set_is_unchanged_while_opening",

@@ -60,8 +60,8 @@ struct ModelFiles {
 [[nodiscard]] Result<std::vector<ModelFiles>> open_shards(const std::vector<std::filesystem::path>& paths,
                                                           const OpenOptions& options, const SetView& view);
 /// Merges the shards into one model. A metadata key has the value of the first shard with that key; keys that
-/// begin with `left_out` are dropped. `duplicate_tensor` if two shards have a tensor of the same name.
-[[nodiscard]] Result<ModelFiles> merge(std::vector<ModelFiles> shards, std::string_view left_out = {});
+/// begin with `excluded_prefix` are dropped. `duplicate_tensor` if two shards have a tensor of the same name.
+[[nodiscard]] Result<ModelFiles> merge(std::vector<ModelFiles> shards, std::string_view excluded_prefix = {});
 /// Opens the shards that the index at `path` names. `missing_shard` if shards are missing, or if the index
 /// skips some of a numbered set; `stale_index` if index and shards do not agree.
 [[nodiscard]] Result<ModelFiles> open_indexed(const std::filesystem::path& path, const ShardIndex& index,

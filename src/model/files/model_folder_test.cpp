@@ -32,7 +32,7 @@ class ModelsIn : public ::testing::Test {
   testing::TemporaryFolder folder_;
 };
 
-TEST_F(ModelsIn, a_file_is_itself) {
+TEST_F(ModelsIn, a_file_is_one_model) {
   EXPECT_EQ(models_in("nowhere").value(), Paths{"nowhere"});
   write_file(folder_ / "a.safetensors", shard_file({"a"}));
   EXPECT_EQ(models_in(folder_ / "a.safetensors").value(), Paths{folder_ / "a.safetensors"});

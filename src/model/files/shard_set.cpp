@@ -41,7 +41,7 @@ Result<void> open_external(ModelFiles& model, const OpenOptions& options) {
       return fail(Error(ErrorCode::missing_shard, "external_files_exist",
                         format_text("has tensors in '{}', which is missing", names[i]))
                       .at_path(model.files[0].path.native())
-                      .because(opened.error().cause())
+                      .with_cause(opened.error().cause())
                       .with_hint("download the missing file into the same folder"));
     }
   }
@@ -65,7 +65,7 @@ Error missing_files(const std::vector<std::filesystem::path>& paths, const std::
                format_text("{} of {} files of this model are missing: {}", missing.size(), paths.size(),
                            name_list(missing)))
       .at_path(folder_of(paths[0]))
-      .because(cause)
+      .with_cause(cause)
       .with_hint("download the missing files into the same folder");
 }
 
@@ -176,7 +176,7 @@ Result<std::vector<ModelFiles>> open_shards(const std::vector<std::filesystem::p
   return shards;
 }
 
-Result<ModelFiles> merge(std::vector<ModelFiles> shards, std::string_view left_out) {
+Result<ModelFiles> merge(std::vector<ModelFiles> shards, std::string_view excluded_prefix) {
   if (shards.size() == 1) return std::move(shards[0]);
   CatalogBuilder builder(shards[0].catalog.format());
   std::size_t tensors = 0;
@@ -208,7 +208,7 @@ Result<ModelFiles> merge(std::vector<ModelFiles> shards, std::string_view left_o
     }
     // The first file that has a key decides its value.
     for (const auto& [key, value] : shard.catalog.metadata()) {
-      const bool is_kept = left_out.empty() || !key.starts_with(left_out);
+      const bool is_kept = excluded_prefix.empty() || !key.starts_with(excluded_prefix);
       if (is_kept && keys.insert(key).second) HT_TRY(builder.metadata().add(key, value));
     }
   }

@@ -43,7 +43,7 @@ TEST_F(ShardSet, opens_by_its_index_and_by_its_folder) {
     EXPECT_EQ(model->catalog().files(), (Names{"", "m-00002-of-00002.safetensors"}));
     EXPECT_EQ((model->tensor<U8, Rank<1>>("a").value()(3)), 7);
     EXPECT_EQ((model->tensor<U8, Shape<4>>("c").value()(3)), 3);
-    EXPECT_EQ(std::get<Storage::FileBacked>(model->raw("c")->origin()).locator, two_);
+    EXPECT_EQ(std::get<Storage::FileBacked>(model->raw("c")->origin()).path, two_);
   }
 }
 

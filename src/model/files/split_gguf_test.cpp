@@ -23,7 +23,7 @@ struct Part {
   std::int32_t tensors = 4;
   Names names{};
   /// A key to leave out, and a key to write as u32.
-  std::string_view left_out{};
+  std::string_view excluded_prefix{};
   std::string_view as_u32{};
 };
 
@@ -34,9 +34,9 @@ constexpr std::array<std::string_view, 3> split_keys{"split.no", "split.count", 
 std::vector<std::byte> gguf(const Part& part, bool has_split_keys = true) {
   Written file;
   const auto text = [&](std::string_view words) -> Written& { return file.u64(words.size()).text(words); };
-  const bool has_number = has_split_keys && part.left_out != "split.no";
-  const bool has_count = has_split_keys && part.left_out != "split.count";
-  const bool has_tensors = has_split_keys && part.left_out != "split.tensors.count";
+  const bool has_number = has_split_keys && part.excluded_prefix != "split.no";
+  const bool has_count = has_split_keys && part.excluded_prefix != "split.count";
+  const bool has_tensors = has_split_keys && part.excluded_prefix != "split.tensors.count";
   file.text("GGUF").u32(3).u64(part.names.size());
   file.u64(std::uint64_t{has_number} + std::uint64_t{has_count} + std::uint64_t{has_tensors});
   const auto number = [&](std::string_view key, auto value) {
@@ -160,7 +160,7 @@ TEST_F(SplitGguf, split_keys_exist) {
   for (const auto key : split_keys) {
     for (const std::uint32_t part : {1U, 2U}) {
       SetUp();
-      write(part, {.number = static_cast<std::uint16_t>(part - 1), .names = {"x"}, .left_out = key});
+      write(part, {.number = static_cast<std::uint16_t>(part - 1), .names = {"x"}, .excluded_prefix = key});
       const auto error = refusal(Model::open(path(part)), ErrorCode::bad_header, "split_keys_exist");
       EXPECT_TRUE(says(error, "'" + std::string(key) + "'"));
       EXPECT_EQ(error.path(), path(part).string());

@@ -154,7 +154,7 @@ Result<bool> is_in_effect(const SetJournal& journal, const Path& folder, io::Por
     if (stat || is_missing(stat.error())) return stat.has_value();
     return fail(Error(ErrorCode::open_failed, "file_can_be_examined", "cannot stat")
                     .at_path((folder / name).native())
-                    .because(stat.error())
+                    .with_cause(stat.error())
                     .with_hint("change the permissions of the folder, or ask the owner"));
   };
   if (HT_TRY(exists(journal.old_files[0].temporary))) return true;

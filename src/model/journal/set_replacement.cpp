@@ -209,7 +209,7 @@ Result<void> remove_file(const Path& path, io::Port& port) {
   if (done || is_missing(done.error())) return {};
   return fail(Error(ErrorCode::write_failed, "old_files_can_be_removed", "cannot remove the file")
                   .at_path(path.native())
-                  .because(done.error())
+                  .with_cause(done.error())
                   .with_hint("remove the file and try again"));
 }
 

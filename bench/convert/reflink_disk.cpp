@@ -1,4 +1,4 @@
-#include "bench/convert/sharing_disk.hpp"
+#include "bench/convert/reflink_disk.hpp"
 
 #include <cstdio>
 #include <fstream>
@@ -7,7 +7,7 @@
 
 namespace ht::bench {
 
-std::unique_ptr<SharingDisk> SharingDisk::mount(const std::filesystem::path& folder, std::uint64_t bytes) {
+std::unique_ptr<ReflinkDisk> ReflinkDisk::mount(const std::filesystem::path& folder, std::uint64_t bytes) {
   const auto image = folder / "sharing.img";
   const auto at = folder / "sharing";
   std::ofstream(image).close();
@@ -17,13 +17,13 @@ std::unique_ptr<SharingDisk> SharingDisk::mount(const std::filesystem::path& fol
   for (const auto* const make : {"mkfs.xfs", "mkfs.btrfs"}) {
     auto result = run_child({make, "-q", image.string()});
     if (result.status == 0) result = run_child({"mount", "-o", "loop", image.string(), at.string()});
-    if (result.status == 0) return std::make_unique<SharingDisk>(at);
+    if (result.status == 0) return std::make_unique<ReflinkDisk>(at);
     why = result.captured;
   }
   std::printf("left out: shared blocks, as no such disk can be mounted here: %s\n", why.c_str());
   return nullptr;
 }
 
-SharingDisk::~SharingDisk() { static_cast<void>(run_child({"umount", at_.string()})); }
+ReflinkDisk::~ReflinkDisk() { static_cast<void>(run_child({"umount", at_.string()})); }
 
 }  // namespace ht::bench

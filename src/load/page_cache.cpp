@@ -60,10 +60,10 @@ Result<std::vector<TensorResidency>> residency(const Model& model, std::size_t f
   });
 }
 
-Result<std::uint64_t> evict(const Model& model, const NameFilter& glob) {
+Result<std::uint64_t> evict(const Model& model, const NameFilter& filter) {
   return without_bad_alloc([&]() -> Result<std::uint64_t> {
     const auto& state = ModelAccess::state(model);
-    const auto tensors = HT_TRY(ModelAccess::tensors_matching(model, glob));
+    const auto tensors = HT_TRY(ModelAccess::tensors_matching(model, filter));
     HT_TRY(state.residency->evict(tensors));
     return sum_of(merged_ranges(*state.catalog, tensors));
   });

@@ -1,5 +1,5 @@
 // Replaces sealed files together with their seal, with a failure of each call and a kill at each call.
-#include "convert/copy/renewed_seal.hpp"
+#include "convert/copy/commit.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -17,7 +17,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht::renewed_seal_test {
+namespace ht::commit_test {
 namespace {
 
 using testing::Call;
@@ -311,4 +311,4 @@ TEST_F(RenewingSeal, keeps_the_name_of_a_seal_of_a_folder_with_one_file) {
 }
 
 }  // namespace
-}  // namespace ht::renewed_seal_test
+}  // namespace ht::commit_test

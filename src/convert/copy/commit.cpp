@@ -1,4 +1,4 @@
-#include "convert/copy/renewed_seal.hpp"
+#include "convert/copy/commit.hpp"
 #include "base/format_text.hpp"
 #include "base/utf8.hpp"
 #include "integrity/carried_seal.hpp"
@@ -16,7 +16,7 @@ namespace {
 
 Error not_edited(const Error& found, const std::filesystem::path& seal) {
   return Error(ErrorCode::checksum_mismatch, "edited_file_matches_its_seal",
-               format_text("{}; the file was not edited, because its seal '{}' would hide that",
+               format_text("{}; the file was not edited, because its seal '{}' would hide the damage",
                            found.message(), to_utf8(seal.filename().string())))
       .at_path(found.path())
       .at_tensor(found.tensor())
@@ -54,7 +54,7 @@ bool names_only(const Seal& seal, const std::filesystem::path& folder,
 
 }  // namespace
 
-Result<std::optional<RenewedSeal>> RenewedSeal::prepare(const Edit& edit) {
+Result<std::optional<NewSeal>> NewSeal::prepare(const Edit& edit) {
   auto found = find_seal(edit.path, edit.formats, edit.port);
   if (!found) {
     const auto code = found.error().code();
@@ -73,7 +73,7 @@ Result<std::optional<RenewedSeal>> RenewedSeal::prepare(const Edit& edit) {
   const bool reads_data = found->seal.algorithm != HashAlgorithm::crc64nvme;
   const auto compared = HT_TRY(compare(found->seal, files, found->paths,
                                        {.quick = !reads_data, .work = edit.work}, MissingFiles::skipped));
-  RenewedSeal renewed(found->location.seal);
+  NewSeal renewed(found->location.seal);
   if (const auto matches = compared.result(); !matches) {
     if (HT_TRY(is_carried_seal(found->seal, header, edit.work))) return renewed;
     return fail(not_edited(matches.error(), found->location.seal));
@@ -87,8 +87,7 @@ Result<std::optional<RenewedSeal>> RenewedSeal::prepare(const Edit& edit) {
   return renewed;
 }
 
-Result<RenewedSeal> RenewedSeal::of_new_files(NewFiles files, const SealOptions& how,
-                                              const KnownDigest& seen) {
+Result<NewSeal> NewSeal::of_new_files(NewFiles files, const SealOptions& how, const KnownDigest& seen) {
   io::PendingPort pending(files.files, files.removed, files.port);
   // The header limit is for untrusted files; these files were just written.
   constexpr auto any_header = std::uint64_t{1} << 40;
@@ -98,19 +97,19 @@ Result<RenewedSeal> RenewedSeal::of_new_files(NewFiles files, const SealOptions&
                                                        .port = &pending}));
   HT_TRY(check_seal_size(model, how.algorithm));
   const auto new_seal = HT_TRY(make_seal(model, how, seen));
-  RenewedSeal renewed(files.seal.value_or(new_seal.path));
+  NewSeal renewed(files.seal.value_or(new_seal.path));
   HT_TRY(renewed.write(HT_TRY(encode_seal(new_seal.seal)), files.port));
   return renewed;
 }
 
-Result<void> RenewedSeal::write(Bytes seal, io::Port& port) {
+Result<void> NewSeal::write(Bytes seal, io::Port& port) {
   old_ = HT_TRY(bytes_of_seal(path_, port));
   file_.emplace(HT_TRY(io::AtomicFile::create(path_, IfExists::replace, port)));
   HT_TRY(file_->write(0, seal));
   return file_->sync();
 }
 
-Result<void> commit_file(io::AtomicFile& file, RenewedSeal* seal) {
+Result<void> commit_file(io::AtomicFile& file, NewSeal* seal) {
   auto* const seal_file = seal != nullptr ? seal->file() : nullptr;
   if (seal_file != nullptr) HT_TRY(seal_file->put_in_place());
   if (auto placed = file.put_in_place(); !placed) {
@@ -132,14 +131,14 @@ Result<std::optional<ReplacedSeal>> ReplacedSeal::find(const std::filesystem::pa
     const bool can_seal = check_can_seal(opened, files, formats, port).has_value();
     const bool is_in_place =
         replaced.path.lexically_normal() == seal_path(opened, &port, formats).lexically_normal();
-    replaced.is_obsolete = !is_in_place && names_only(seal, replaced.path.parent_path(), files);
-    if (can_seal && (is_in_place || replaced.is_obsolete)) replaced.algorithm = seal.algorithm;
+    replaced.path_changes = !is_in_place && names_only(seal, replaced.path.parent_path(), files);
+    if (can_seal && (is_in_place || replaced.path_changes)) replaced.algorithm = seal.algorithm;
     return replaced;
   }
   return std::nullopt;
 }
 
-void RenewedSeal::roll_back() noexcept {
+void NewSeal::roll_back() noexcept {
   auto& port = file_->port();
   static_cast<void>(without_bad_alloc([&]() -> Result<void> {
     if (!old_) return remove_file(path_, port);

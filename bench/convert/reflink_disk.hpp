@@ -6,16 +6,16 @@
 
 namespace ht::bench {
 
-class SharingDisk {
+class ReflinkDisk {
  public:
   /// Mounts a file system with space for `bytes`. Returns null and prints the reason on failure.
-  [[nodiscard]] static std::unique_ptr<SharingDisk> mount(const std::filesystem::path& folder,
+  [[nodiscard]] static std::unique_ptr<ReflinkDisk> mount(const std::filesystem::path& folder,
                                                           std::uint64_t bytes);
 
-  explicit SharingDisk(std::filesystem::path at) : at_(std::move(at)) {}
-  SharingDisk(const SharingDisk&) = delete;
-  SharingDisk& operator=(const SharingDisk&) = delete;
-  ~SharingDisk();
+  explicit ReflinkDisk(std::filesystem::path at) : at_(std::move(at)) {}
+  ReflinkDisk(const ReflinkDisk&) = delete;
+  ReflinkDisk& operator=(const ReflinkDisk&) = delete;
+  ~ReflinkDisk();
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return at_; }
 

@@ -128,8 +128,8 @@ TEST_F(ResidencyOfModel, malformed_patterns_are_errors) {
   const auto consumer = [](const TensorPiece&) -> Result<void> { return {}; };
   testing::expect_refusal(ht::prefetch(*model_, "a["), ErrorCode::bad_state, "bracket_is_closed");
   testing::expect_refusal(ht::evict(*model_, "a{b"), ErrorCode::bad_state, "brace_is_closed");
-  testing::expect_refusal(ht::load(*model_, {.glob = "a["}), ErrorCode::bad_state, "bracket_is_closed");
-  testing::expect_refusal(ht::stream(*model_, consumer, {.glob = "a["}), ErrorCode::bad_state,
+  testing::expect_refusal(ht::load(*model_, {.filter = "a["}), ErrorCode::bad_state, "bracket_is_closed");
+  testing::expect_refusal(ht::stream(*model_, consumer, {.filter = "a["}), ErrorCode::bad_state,
                           "bracket_is_closed");
 }
 

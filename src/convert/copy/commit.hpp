@@ -23,7 +23,7 @@
 
 namespace ht::inline v1 {
 
-class RenewedSeal {
+class NewSeal {
  public:
   struct Edit {
     const std::filesystem::path& path;
@@ -37,7 +37,7 @@ class RenewedSeal {
   /// Writes and syncs the new seal without its name; nullopt if no seal names the file. The old header is
   /// compared with the old seal first, and the whole file if the seal's algorithm has to read it anyway:
   /// `checksum_mismatch` if they differ.
-  [[nodiscard]] static Result<std::optional<RenewedSeal>> prepare(const Edit& edit);
+  [[nodiscard]] static Result<std::optional<NewSeal>> prepare(const Edit& edit);
 
   struct NewFiles {
     /// The path that the new files will be opened by.
@@ -54,17 +54,17 @@ class RenewedSeal {
   };
   /// Writes and syncs the seal of files that are not renamed into place yet; the seal itself is not renamed
   /// either. The files are read unless `seen` has their digests.
-  [[nodiscard]] static Result<RenewedSeal> of_new_files(NewFiles files, const SealOptions& how,
-                                                        const KnownDigest& seen = {});
+  [[nodiscard]] static Result<NewSeal> of_new_files(NewFiles files, const SealOptions& how,
+                                                    const KnownDigest& seen = {});
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
   /// Null if the old seal already has the new contents.
   [[nodiscard]] io::AtomicFile* file() noexcept { return file_ ? &*file_ : nullptr; }
 
  private:
-  friend Result<void> commit_file(io::AtomicFile& file, RenewedSeal* seal);
+  friend Result<void> commit_file(io::AtomicFile& file, NewSeal* seal);
 
-  explicit RenewedSeal(std::filesystem::path path) noexcept : path_(std::move(path)) {}
+  explicit NewSeal(std::filesystem::path path) noexcept : path_(std::move(path)) {}
   [[nodiscard]] Result<void> write(Bytes seal, io::Port& port);
   /// Puts the old seal back, or removes the new one where there was none. If that fails, the state is that of
   /// a kill between the renames.
@@ -77,7 +77,7 @@ class RenewedSeal {
 
 /// Renames a synced file into place, and its seal directly before it. After a failure the old seal is put
 /// back.
-[[nodiscard]] Result<void> commit_file(io::AtomicFile& file, RenewedSeal* seal);
+[[nodiscard]] Result<void> commit_file(io::AtomicFile& file, NewSeal* seal);
 
 /// The seal of files that are about to be replaced.
 struct ReplacedSeal {
@@ -86,7 +86,7 @@ struct ReplacedSeal {
   std::optional<HashAlgorithm> algorithm;
   /// Whether the new seal has another path by default: the seal of a split model has the number of parts in
   /// its name, and a folder that contains only one file may have been sealed.
-  bool is_obsolete = false;
+  bool path_changes = false;
 
   /// nullopt if no seal names one of the files, which need not exist. `opened` is the path that the new files
   /// are opened by.
