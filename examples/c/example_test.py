@@ -49,7 +49,7 @@ def main():
     # Moves the installed tree: its files must not contain the path that it was installed to.
     run("cmake", "--install", BUILD, "--prefix", work / "first")
     prefix = (work / "first").rename(work / "prefix")
-    libraries = next(prefix.filter("**/libhtensor-c.so")).parent
+    libraries = next(prefix.glob("**/libhtensor-c.so")).parent
     environment = dict(os.environ, LD_LIBRARY_PATH=str(libraries))
 
     run("cmake", "-S", HERE, "-B", work / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}", f"-DCMAKE_C_COMPILER={COMPILER}",
@@ -60,7 +60,7 @@ def main():
     if not shutil.which("pkg-config"):
         print("pkg-config is not installed: its file was not tried")
         return
-    environment["PKG_CONFIG_PATH"] = str(next(prefix.filter("**/htensor-c.pc")).parent)
+    environment["PKG_CONFIG_PATH"] = str(next(prefix.glob("**/htensor-c.pc")).parent)
     flags = run("pkg-config", "--cflags", "--libs", "htensor-c", env=environment).split()
     for word in flags:
         if "++" in word:
@@ -69,7 +69,7 @@ def main():
     run_example(work / "by_pkg_config", "pkg_config", environment)
 
     # Leaves the static library only, as in a static build.
-    for library in libraries.filter("libhtensor-c.so*"):
+    for library in libraries.glob("libhtensor-c.so*"):
         library.unlink()
     flags = run("pkg-config", "--static", "--cflags", "--libs", "htensor-c", env=environment).split()
     run(COMPILER, *WARNINGS, HERE / "main.c", "-o", work / "archive", *flags)

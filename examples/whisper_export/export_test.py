@@ -70,7 +70,7 @@ class WhisperExport(unittest.TestCase):
         self.assertEqual(json.loads(differs.stdout)["differ"], [])
 
     def test_mlir_reads_the_module(self):
-        found = sorted(pathlib.Path("/usr/lib").filter("llvm-*/bin/mlir-opt"))
+        found = sorted(pathlib.Path("/usr/lib").glob("llvm-*/bin/mlir-opt"))
         program = str(found[-1]) if found else shutil.which("mlir-opt")
         if program is None:
             self.skipTest("mlir-opt not found (mlir-19-tools)")

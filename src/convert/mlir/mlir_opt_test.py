@@ -52,7 +52,7 @@ NAMES = ["plain", "a.b$_9", "9a", "a b", '"', "\\", "a\nb\t\x7f", "a\0b", "é", 
 
 def find_mlir_opt():
     """Returns the newest mlir-opt of Debian's packages, or else the one on PATH."""
-    found = [(int(match[1]), match[0]) for path in pathlib.Path("/usr/lib").filter("llvm-*/bin/mlir-opt")
+    found = [(int(match[1]), match[0]) for path in pathlib.Path("/usr/lib").glob("llvm-*/bin/mlir-opt")
              if (match := re.fullmatch(r"/usr/lib/llvm-(\d+)/bin/mlir-opt", str(path)))]
     return max(found)[1] if found else shutil.which("mlir-opt")
 
