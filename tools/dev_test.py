@@ -13,7 +13,7 @@ import unittest
 
 DEV = pathlib.Path(__file__).parent.parent / "dev"
 # Programs that every machine has. All others are stand-ins or missing.
-ORDINARY = ["bash", "env", "dirname", "mkdir", "cat", "tail", "id", "rm", "basename", "grep"]
+ORDINARY = ["bash", "env", "dirname", "mkdir", "cat", "tail", "id", "rm", "basename", "grep", "tee", "sort"]
 
 
 class Dev(unittest.TestCase):
@@ -84,7 +84,32 @@ class Dev(unittest.TestCase):
         status, output, calls = self.run_dev("test", "Casts/1.round")
         self.assertEqual(status, 1, output)
         self.assertIn(r"ctest --preset dev --no-tests=error -R Casts/1\.round", calls)
-        self.assertIn("./dev test 'Casts/1.round'", output)
+        self.assertIn("./dev test '^Casts/1.round$'", output)
+
+    def test_anchored_name_runs_one_test(self):
+        self.tools_of_tests()
+        self.stand_in("ctest", "exit 0")
+        status, output, calls = self.run_dev("test", "^Casts/1.round$")
+        self.assertEqual(status, 0, output)
+        self.assertIn("ctest --preset dev --no-tests=error -R ^Casts/1\\.round$\n", calls)
+
+    def test_failed_test_of_a_program_is_shown_with_the_command_that_repeats_it(self):
+        self.tools_of_tests()
+        self.stand_in("ninja", "echo tests/io_test:")
+        self.stand_in("io_test", "printf '[  FAILED  ] Port.opens (3 ms)\\n[  FAILED  ] 1 test, listed below:\\n"
+                      "[  FAILED  ] Port.opens\\n'; exit 1")
+        (self.bin / "io_test").rename(self.root / "build" / "dev" / "tests" / "io_test")
+        status, output, _ = self.run_dev("test", "io_test")
+        self.assertEqual(status, 1, output)
+        self.assertEqual(output.count("./dev test '^Port.opens$'"), 1, output)
+        self.assertNotIn("'^1$'", output)
+
+    def test_demo_states_its_duration_before_it_builds(self):
+        self.apt(" g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ocl-icd-opencl-dev opencl-clhpp-headers ")
+        self.stand_in("cmake", 'echo "the build begins" >&2; mkdir -p build/release/bin; exit 1')
+        status, output, _ = self.run_dev("demo")
+        self.assertEqual(status, 2, output)
+        self.assertLess(output.index("about 2 minutes"), output.index("the build begins"))
 
     def test_unknown_command_is_reported(self):
         status, output, _ = self.run_dev("nonsense")
