@@ -4,13 +4,14 @@
 #include <bit>
 
 #include "base/format_text.hpp"
+#include "format/name_store.hpp"
 
 namespace ht::inline v1 {
 
 Entry Catalog::operator[](std::size_t index) const noexcept {
   const Record& record = records_[index];
   const std::uint64_t dims_begin = index == 0 ? 0 : records_[index - 1].dims_end;
-  Entry entry{.name = names_[index],
+  Entry entry{.name = (*names_)[index],
               .dtype = record.dtype,
               .encoding = record.encoding,
               .dims = std::span(dims_).subspan(dims_begin, record.dims_end - dims_begin),
@@ -27,14 +28,19 @@ Entry Catalog::operator[](std::size_t index) const noexcept {
   return entry;
 }
 
+std::optional<std::size_t> Catalog::find(std::string_view name) const noexcept {
+  return detail::names_in(names_).find(name);
+}
+
 detail::IndexIterator<Catalog> Catalog::begin() const noexcept { return {*this, 0}; }
 detail::IndexIterator<Catalog> Catalog::end() const noexcept { return {*this, size()}; }
 
 std::uint64_t Catalog::memory_bytes() const noexcept {
   std::uint64_t notes = notes_.capacity() * sizeof(Note);
   for (const auto& note : notes_) notes += note.text.size();
-  return names_.memory_bytes() + metadata_.memory_bytes() + dims_.capacity() * sizeof(std::int64_t) +
-         patterns_.capacity() + records_.capacity() * sizeof(Record) + notes;
+  return detail::names_in(names_).memory_bytes() + metadata_.memory_bytes() +
+         dims_.capacity() * sizeof(std::int64_t) + patterns_.capacity() +
+         records_.capacity() * sizeof(Record) + notes;
 }
 
 CatalogBuilder::CatalogBuilder(std::string_view format) noexcept : format_(format) {}
@@ -45,7 +51,7 @@ detail::IndexIterator<Catalog> CatalogBuilder::end() const noexcept { return cat
 Result<void> CatalogBuilder::reserve(std::size_t tensors, std::size_t name_bytes, std::size_t dims) {
   return without_bad_alloc([&]() -> Result<void> {
     catalog_.records_.reserve(tensors);
-    catalog_.names_.reserve(tensors, name_bytes);
+    detail::own_names(catalog_.names_).reserve(tensors, name_bytes);
     catalog_.dims_.reserve(dims);
     return {};
   });
@@ -117,7 +123,7 @@ Result<void> CatalogBuilder::append(const Entry& entry) {
   const std::uint64_t pattern_begin = patterns.size();
   patterns.insert(patterns.end(), entry.splat.begin(), entry.splat.end());
   dims.insert(dims.end(), entry.dims.begin(), entry.dims.end());
-  names.add(entry.name);
+  detail::own_names(names).add(entry.name);
   records.push_back({.dims_end = dims.size(),
                      .offset = entry.is_splat() ? pattern_begin : entry.offset,
                      .bytes = entry.bytes,
@@ -138,9 +144,9 @@ Result<Catalog> CatalogBuilder::build() && {
     HT_TRY(catalog_.metadata_.index());
     detail::trim(catalog_.records_);
     detail::trim(catalog_.dims_);
-    catalog_.names_.trim();
+    detail::own_names(catalog_.names_).trim();
     catalog_.metadata_.trim();
-    if (const auto duplicate = catalog_.names_.index()) {
+    if (const auto duplicate = detail::own_names(catalog_.names_).index()) {
       const Entry entry = catalog_[*duplicate];
       auto error = Error(ErrorCode::duplicate_tensor, "names_are_unique",
                          format_text("tensor name '{}' occurs twice", entry.name))

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "base/format_text.hpp"
+#include "format/name_store.hpp"
 
 namespace ht::inline v1 {
 namespace {
@@ -119,8 +120,8 @@ MetaValue::Array::Iterator& MetaValue::Array::Iterator::operator++() noexcept {
 Metadata::Item Metadata::operator[](std::size_t index) const noexcept {
   const auto begin = static_cast<std::size_t>(index == 0 ? 0 : ends_[index - 1]);
   const auto end = static_cast<std::size_t>(ends_[index]);
-  if (begin == end) return {keys_[index], MetaValue(types_[index], owned_bytes(index))};
-  return {keys_[index], MetaValue(types_[index], Bytes(values_).subspan(begin, end - begin))};
+  if (begin == end) return {(*keys_)[index], MetaValue(types_[index], owned_bytes(index))};
+  return {(*keys_)[index], MetaValue(types_[index], Bytes(values_).subspan(begin, end - begin))};
 }
 
 // A well-formed value has at least one byte, so a value without bytes in `values_` is in `owned_`.
@@ -133,7 +134,7 @@ Bytes Metadata::owned_bytes(std::size_t index) const noexcept {
 }
 
 bool operator==(const Metadata& a, const Metadata& b) noexcept {
-  if (a.keys_ != b.keys_ || a.types_ != b.types_) return false;
+  if (detail::names_in(a.keys_) != detail::names_in(b.keys_) || a.types_ != b.types_) return false;
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (!std::ranges::equal(a[i].value.bytes(), b[i].value.bytes())) return false;
   }
@@ -141,14 +142,18 @@ bool operator==(const Metadata& a, const Metadata& b) noexcept {
 }
 
 std::optional<MetaValue> Metadata::find(std::string_view key) const noexcept {
-  const auto found = keys_.find(key);
+  const auto found = detail::names_in(keys_).find(key);
   if (!found) return std::nullopt;
   return (*this)[*found].value;
 }
 
+std::optional<std::size_t> Metadata::index_of(std::string_view key) const noexcept {
+  return detail::names_in(keys_).find(key);
+}
+
 Result<void> Metadata::reserve(std::size_t values, std::size_t key_bytes, std::size_t value_bytes) {
   return without_bad_alloc([&]() -> Result<void> {
-    keys_.reserve(values, key_bytes);
+    detail::own_names(keys_).reserve(values, key_bytes);
     types_.reserve(values);
     ends_.reserve(values);
     values_.reserve(value_bytes);
@@ -178,25 +183,25 @@ Result<void> Metadata::append(std::string_view key, MetaType type, Bytes length,
   return without_bad_alloc([&]() -> Result<void> {
     values_.insert(values_.end(), length.begin(), length.end());
     values_.insert(values_.end(), value.begin(), value.end());
-    types_.push_back(type);
     ends_.push_back(values_.size());
-    keys_.add(key);
+    detail::own_names(keys_).add(key);
+    types_.push_back(type);
     return {};
   });
 }
 
 Result<void> Metadata::index() {
   return without_bad_alloc([&]() -> Result<void> {
-    const auto duplicate = keys_.index();
+    const auto duplicate = detail::own_names(keys_).index();
     if (!duplicate) return {};
     return fail(Error(ErrorCode::duplicate_key, "metadata_keys_are_unique",
-                      format_text("metadata key '{}' occurs twice", keys_[*duplicate]))
+                      format_text("metadata key '{}' occurs twice", (*keys_)[*duplicate]))
                     .with_hint("write the file again with its exporter"));
   });
 }
 
 void Metadata::trim() {
-  keys_.trim();
+  if (keys_ && keys_.use_count() == 1) keys_->trim();
   detail::trim(types_);
   detail::trim(ends_);
   detail::trim(values_);
@@ -205,7 +210,7 @@ void Metadata::trim() {
 std::uint64_t Metadata::memory_bytes() const noexcept {
   std::uint64_t owned = owned_.capacity() * sizeof(Owned);
   for (const auto& value : owned_) owned += value.bytes.size();
-  return keys_.memory_bytes() + types_.capacity() * sizeof(MetaType) +
+  return detail::names_in(keys_).memory_bytes() + types_.capacity() * sizeof(MetaType) +
          ends_.capacity() * sizeof(std::uint64_t) + values_.capacity() + owned;
 }
 

@@ -1,4 +1,4 @@
-#include <htensor/format/metadata.hpp>
+#include "format/name_store.hpp"
 
 #include <algorithm>
 #include <array>
@@ -88,6 +88,20 @@ bool operator==(const NameStore& a, const NameStore& b) noexcept {
 }
 
 }  // namespace detail
+
+const detail::NameStore& detail::names_in(const std::shared_ptr<NameStore>& names) noexcept {
+  static const NameStore none;
+  return names ? *names : none;
+}
+
+detail::NameStore& detail::own_names(std::shared_ptr<NameStore>& names) {
+  if (!names) {
+    names = std::make_shared<NameStore>();
+  } else if (names.use_count() > 1) {
+    names = std::make_shared<NameStore>(*names);
+  }
+  return *names;
+}
 
 std::uint64_t detail::NameStore::memory_bytes() const noexcept {
   return text_.capacity() + (ends_.capacity() + slots_.capacity()) * sizeof(std::uint64_t);

@@ -1,6 +1,7 @@
+#include "format/name_store.hpp"
+
 #include <gtest/gtest.h>
 
-#include <htensor/format/metadata.hpp>
 #include <string>
 
 namespace ht::name_store_test {

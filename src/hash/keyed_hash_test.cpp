@@ -1,6 +1,7 @@
+#include "hash/keyed_hash.hpp"
+
 #include <gtest/gtest.h>
 
-#include <htensor/hash/digest.hpp>
 #include <set>
 #include <string>
 

@@ -2,6 +2,7 @@
 #include <htensor/hash/digest.hpp>
 
 #include "hash/hashers.hpp"
+#include "hash/keyed_hash.hpp"
 
 // Inlines xxHash into this file: a call would take longer than the hash of a short name, and programs do not
 // have to link xxHash.

@@ -18,6 +18,7 @@
 #include <htensor/dtype/dtypes.hpp>
 #include <htensor/dtype/encoding.hpp>
 #include <htensor/format/metadata.hpp>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -67,9 +68,7 @@ class Catalog {
   [[nodiscard]] detail::IndexIterator<Catalog> begin() const noexcept;
   [[nodiscard]] detail::IndexIterator<Catalog> end() const noexcept;
   /// The index of the entry with that name, in constant time; nullopt if there is none.
-  [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const noexcept {
-    return names_.find(name);
-  }
+  [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const noexcept;
 
   [[nodiscard]] const Metadata& metadata() const noexcept { return metadata_; }
   /// The name of the format: "ht", "safetensors", …
@@ -106,7 +105,7 @@ class Catalog {
   std::string format_;
   std::vector<std::string> files_;
   // One store for all names and one for all dims: no allocation per tensor.
-  detail::NameStore names_;
+  std::shared_ptr<detail::NameStore> names_;
   std::vector<std::int64_t> dims_;
   std::vector<std::byte> patterns_;
   std::vector<Record> records_;

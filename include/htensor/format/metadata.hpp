@@ -29,6 +29,10 @@
 #include <type_traits>
 #include <vector>
 
+namespace ht::inline v1::detail {
+class NameStore;  // the names of a catalog, src/format/name_store.hpp
+}
+
 namespace ht::inline v1 {
 
 /// GGUF's value types, with GGUF's numbers.
@@ -130,7 +134,7 @@ class Metadata {
     MetaValue value;
   };
 
-  [[nodiscard]] std::size_t size() const noexcept { return keys_.size(); }
+  [[nodiscard]] std::size_t size() const noexcept { return types_.size(); }
   [[nodiscard]] bool empty() const noexcept { return size() == 0; }
   /// The item at `index`, in file order. `index` must be less than `size`.
   [[nodiscard]] Item operator[](std::size_t index) const noexcept;
@@ -140,9 +144,7 @@ class Metadata {
   /// CatalogBuilder::build calls.
   [[nodiscard]] std::optional<MetaValue> find(std::string_view key) const noexcept;
   /// The index of a key, with the same cost and requirement.
-  [[nodiscard]] std::optional<std::size_t> index_of(std::string_view key) const noexcept {
-    return keys_.find(key);
-  }
+  [[nodiscard]] std::optional<std::size_t> index_of(std::string_view key) const noexcept;
 
   /// Reserves memory for this many values, and for this many bytes of all keys and all values. Do not pass
   /// unchecked numbers from a file.
@@ -192,7 +194,7 @@ class Metadata {
   [[nodiscard]] Result<void> append(std::string_view key, MetaType type, Bytes length, Bytes value);
   [[nodiscard]] Bytes owned_bytes(std::size_t index) const noexcept;
 
-  detail::NameStore keys_;
+  std::shared_ptr<detail::NameStore> keys_;
   std::vector<MetaType> types_;
   std::vector<std::uint64_t> ends_;  // in values_; a value with an owner has no bytes there
   std::vector<std::byte> values_;

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "format/name_store.hpp"
+
 namespace ht::inline v1 {
 
 struct ShardIndex {
