@@ -15,7 +15,7 @@ using testing::Call;
 using testing::LoadModel;
 using testing::refusal;
 
-TEST_F(LoadModel, by_each_strategy_has_all_tensors) {
+TEST_F(LoadModel, loads_all_tensors_by_each_strategy) {
   for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::read, Strategy::Kind::automatic}) {
     const auto loaded = ht::load(*model_, options(strategy));
     ASSERT_TRUE(loaded) << to_string(loaded.error());

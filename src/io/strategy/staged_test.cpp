@@ -102,7 +102,7 @@ TEST_F(StagedLoad, delivers_all_bytes_in_order) {
   }
 }
 
-TEST_F(StagedLoad, of_no_ranges_is_empty) {
+TEST_F(StagedLoad, is_empty_without_ranges) {
   EXPECT_EQ(load({}).value().bytes, 0U);
   EXPECT_EQ(load({{0, file_bytes, 0}, {1, 3, 0}}).value().bytes, 0U);
 }
