@@ -24,7 +24,7 @@ endif()
 
 # The library's objects call coverage functions of the sanitizer runtime.
 if(HT_FUZZ AND (NOT HT_SANITIZE OR NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang"))
-  message(FATAL_ERROR "HT_FUZZ needs clang and HT_SANITIZE, as the presets dev and fuzz have them")
+  message(FATAL_ERROR "HT_FUZZ needs clang and HT_SANITIZE, as in the presets dev and fuzz")
 endif()
 
 # ccache and mold only save time; the build is the same without them.
@@ -35,7 +35,7 @@ if(HT_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
 endif()
 # The compiler reports "virtual memory exhausted" if a file needs more: split the file, or instantiate fewer
 # templates in it. tools/compile_cost.py BUILD prints the memory that each file needs.
-set(HT_COMPILE_MEMORY "" CACHE STRING "The most MiB that compiling a file may take; empty is no limit")
+set(HT_COMPILE_MEMORY "" CACHE STRING "Memory limit of the compiler for each file, in MiB; empty means unlimited")
 find_program(HT_PRLIMIT prlimit)
 if(HT_COMPILE_MEMORY AND HT_PRLIMIT)
   math(EXPR bytes "${HT_COMPILE_MEMORY} * 1048576")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compiles one case twice, once to pass and once with -DHT_FAIL to fail, and checks what the compiler says.
+"""Compiles one case twice, once to pass and once with -DHT_FAIL to fail, and checks the messages of the compiler.
 
     run.py COMPILER INCLUDE_DIR CASE.cpp
 
@@ -31,11 +31,11 @@ ERROR = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error
 
 
 class Refused(Exception):
-    """The case does not do what it promises."""
+    """The case does not compile or fail as its comments state."""
 
 
 def marks(source):
-    """What is expected: {line number: (reported inside of a header, [regular expressions])}."""
+    """Returns the expectations: {line number: (reported inside of a header, [regular expressions])}."""
     found = {}
     current = 0  # the marked line of code
     last = 0  # the line of the last expectation
@@ -44,13 +44,12 @@ def marks(source):
         if not mark:
             # A formatter may wrap a long expectation, and half of an alternative matches nearly everything.
             if last == number - 1 and last > 0 and text.strip().startswith("//"):
-                raise Refused(f"line {number}: this comment is no expectation; a wrapped one would say less "
-                              "than was meant")
+                raise Refused(f"line {number}: this comment is not an expectation; write each expectation on one line")
             continue
         if text[:mark.start()].strip():
             current = number
         if not current:
-            raise Refused(f"line {number}: there is no line of code that this expectation belongs to")
+            raise Refused(f"line {number}: no line of code follows this expectation")
         inside, regexes = found.setdefault(current, (bool(mark["inside"]), []))
         regexes.append(mark["regex"])
         last = number
@@ -74,11 +73,11 @@ def check(compiler, include, case):
 
     passes, output = compile_case(compiler, include, case)
     if not passes:
-        raise Refused(f"the right way to write it does not compile:\n{output}")
+        raise Refused(f"the valid branch does not compile:\n{output}")
 
     passes, output = compile_case(compiler, include, case, "-DHT_FAIL")
     if passes:
-        raise Refused("it compiles with -DHT_FAIL, though it must not")
+        raise Refused("compiles with -DHT_FAIL but must not")
 
     errors = [(match["file"], int(match["line"])) for match in ERROR.finditer(output)]
     if not errors:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Proves that run.py refuses every case that does not do what it promises.
+"""Tests that run.py refuses each faulty case and accepts each valid case.
 
     run_test.py COMPILER
 
-Each file in self_test/ says in its first line what the runner has to say of it, or that it is accepted.
+Each file in self_test/ states in its first line the expected message of the runner, or that the case is accepted.
 """
 
 import pathlib

@@ -45,9 +45,9 @@ def read_arrows(root):
 
     def reached(name, path=()):
         if name in path:
-            sys.exit(f"check_arrows: a circle of arrows: {' -> '.join([*path, name])}")
+            sys.exit(f"check_arrows: a cycle of arrows: {' -> '.join([*path, name])}")
         if name not in direct:
-            sys.exit(f"check_arrows: {path[-1] if path else '?'} depends on {name}, which is no folder")
+            sys.exit(f"check_arrows: {path[-1] if path else '?'} depends on {name}, which is not a folder")
         found = {name}
         for dep in direct[name]:
             found |= reached(dep, (*path, name))
@@ -83,16 +83,16 @@ def check_file(path, name, arrows, problems):
         if to is None and (quoted or target.split("/")[0] in arrows):
             to = target.split("/")[0]
             if folder in ("cli", "c") and to != folder and not (folder == "cli" and target in PROGRAM_TEXT) and not is_test:
-                refuse("the program and the C API see nothing but public headers")
+                refuse("the program and the C API include only public headers")
         if to is None:
             standard = ("/" not in target and "." not in target) or (path.suffix == ".h" and target in C_STANDARD)
             if public and not standard and target not in ALLOWED_OUTSIDE:
-                refuse("public headers need nothing but the standard library and tl/expected.hpp")
+                refuse("public headers include only the standard library and tl/expected.hpp")
             system_home = (folder == "io" and path.parent.name == "port") or path == MEMORY_ADVICE
             if SYSTEM.match(target) and not (system_home or is_test or folder in ("testing", "cli")):
                 refuse("only src/io/port/*.cpp contains system calls")
         elif (to == "testing" or target.endswith("_test.hpp")) and not (is_test or folder == "testing"):
-            refuse("what tests share is for tests")
+            refuse("only tests include shared test code")
         elif to == "testing":
             pass
         elif public and not target.startswith("htensor/"):
@@ -116,7 +116,7 @@ def main():
         print(problem, file=sys.stderr)
     if problems:
         sys.exit(1)
-    print(f"check_arrows: {len(files)} files keep the arrows of {len(arrows)} folders")
+    print(f"check_arrows: {len(files)} files follow the arrows of {len(arrows)} folders")
 
 
 if __name__ == "__main__":

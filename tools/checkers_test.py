@@ -54,7 +54,7 @@ class Arrows(unittest.TestCase):
         self.refuses({"src/base/a.cpp": "#include <io/b.hpp>\n"}, "no arrow leads from base to io")
 
     def test_refuses_a_library_in_a_public_header(self):
-        self.refuses({"include/htensor/base/a.hpp": "#include <fmt/format.h>\n"}, "public headers need nothing but")
+        self.refuses({"include/htensor/base/a.hpp": "#include <fmt/format.h>\n"}, "public headers include only the standard library")
 
     def test_refuses_a_private_header_in_a_public_one(self):
         self.refuses({"include/htensor/base/a.hpp": '#include "base/x.hpp"\n'}, "public headers include public headers")
@@ -63,19 +63,19 @@ class Arrows(unittest.TestCase):
         self.refuses({"src/io/b.cpp": "#include <sys/mman.h>\n"}, "only src/io/port/")
 
     def test_refuses_private_headers_in_the_program(self):
-        self.refuses({"src/cli/verbs/ls.cpp": '#include "io/b.hpp"\n'}, "the program and the C API see nothing but public headers")
-        self.refuses({"src/c/model.cpp": '#include "io/b.hpp"\n'}, "the program and the C API see nothing but public headers")
+        self.refuses({"src/cli/verbs/ls.cpp": '#include "io/b.hpp"\n'}, "the program and the C API include only public headers")
+        self.refuses({"src/c/model.cpp": '#include "io/b.hpp"\n'}, "the program and the C API include only public headers")
 
     def test_refuses_a_cycle(self):
-        self.refuses({"src/base/CMakeLists.txt": "ht_folder(NAME base\n  SOURCES a.cpp\n  DEPS io)\n"}, "circle")
+        self.refuses({"src/base/CMakeLists.txt": "ht_folder(NAME base\n  SOURCES a.cpp\n  DEPS io)\n"}, "cycle")
 
     def test_refuses_test_helpers_in_the_library(self):
-        self.refuses({"src/io/b.cpp": '#include "testing/fake.hpp"\n'}, "what tests share is for tests")
+        self.refuses({"src/io/b.cpp": '#include "testing/fake.hpp"\n'}, "only tests include shared test code")
 
     def test_accepts_a_shared_fixture_only_in_tests(self):
         fixture = {"src/io/b_test.hpp": '#include "testing/fake.hpp"\n', "src/io/b_test.cpp": '#include "io/b_test.hpp"\n'}
         self.assertEqual(outcome("check_arrows.py", fixture)[0], 0)
-        self.refuses({**fixture, "src/io/b.cpp": '#include "io/b_test.hpp"\n'}, "what tests share is for tests")
+        self.refuses({**fixture, "src/io/b.cpp": '#include "io/b_test.hpp"\n'}, "only tests include shared test code")
 
 
 class Generic(unittest.TestCase):
@@ -236,11 +236,42 @@ class Words(unittest.TestCase):
     def test_finds_a_phrase_across_wrapped_literals(self):
         self.refuses('\nx = "the key is "\n    "no text";\n', "src/base/m.cpp:2: 'is no'")
 
-    def test_ignores_names_and_tests(self):
+    def refuses_in(self, files, words):
+        status, output = outcome("check_words.py", files)
+        self.assertNotEqual(status, 0, output)
+        self.assertIn(words, output)
+
+    def test_ignores_names_in_code(self):
         free = 'const char* slashes = "a // b";\nx = "is_no_gap";\nint told = 0;\n'
         self.assertEqual(self.output_for(free)[0], 0)
-        fixture = {"src/base/m.cpp": 'x = "a b";\n', "src/base/m_test.cpp": '// It is told.\nx = "it is no text";\n'}
-        self.assertEqual(outcome("check_words.py", fixture)[0], 0)
+
+    def test_refuses_phrases_in_texts_of_tests_and_benchmarks(self):
+        for name in ("src/base/m_test.cpp", "src/base/m_fuzz.cpp", "src/testing/m.hpp", "bench/load/m.cpp", "examples/c/m.c"):
+            self.refuses_in({name: 'x = "one\\n";\nx = "one is no "\n    "part";\n'}, f"{name}:2: 'is no '")
+            self.refuses_in({name: "// The reader who\n// waits.\n"}, f"{name}:1: 'who'")
+        # Tests quote messages of other programs, which may read so.
+        self.assertEqual(outcome("check_words.py", {"src/base/m_test.cpp": 'x = "it could not be read";\n'})[0], 0)
+
+    def test_refuses_phrases_in_names_of_tests(self):
+        self.refuses_in({"src/base/m_test.cpp": "\nTEST(Jobs, of_one_worker_run) {}\n"}, "src/base/m_test.cpp:2: 'of'")
+        self.refuses_in({"src/base/m_test.cpp": "TEST_F(Jobs, file_is_not_there) {}\n"}, "'not there'")
+        self.refuses_in({"python/tests/test_m.py": "def test_of_bytes():\n    pass\n"}, "python/tests/test_m.py:1: 'of'")
+        self.assertEqual(outcome("check_words.py", {"src/base/m_test.cpp": "TEST(Jobs, bytes_of_all) {}\n"})[0], 0)
+
+    def test_refuses_phrases_in_python(self):
+        for text in ("# A folder that is\n# no file.\n", '"""A folder that is no file."""\n', 'x = ("a", f"{1} is "\n  "no file")\n'):
+            self.refuses_in({"tools/m.py": "\n" + text}, "tools/m.py:2: 'is no '")
+        self.assertEqual(outcome("check_words.py", {"tools/m.py": 'who = told = "nobody"\n'})[0], 0)
+
+    def test_refuses_phrases_in_shell_and_cmake(self):
+        for name in ("dev", ".ci/run", "CMakeLists.txt", "src/io/CMakeLists.txt", "cmake/m.cmake"):
+            for line, text in ((2, 'stop "the file is not there"\n'), (3, "if(x)\n  # The file is\n  # not there.\n")):
+                self.refuses_in({name: "\n" + text}, f"{name}:{line}: ")
+        self.refuses_in({"dev": "cat <<'TXT'\nthe file is not there\nTXT\n"}, "dev:1: ")
+
+    def test_ignores_code_of_shell_and_cmake(self):
+        code = 'who is there; told=${#who[@]} $# there; set(nobody who) "${who}"\n'
+        self.assertEqual(outcome("check_words.py", {"dev": code, "cmake/m.cmake": code})[0], 0)
 
     def test_refuses_phrases_in_comments_also_across_lines(self):
         self.refuses("int a;\n// The caller is told.\n", "src/base/m.cpp:2: 'told'")

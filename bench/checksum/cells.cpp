@@ -46,7 +46,7 @@ std::vector<Method> read_loops() {
              .kind = Kind::limit,
              .sum = by_plain_read,
              .combine = exclusive_or,
-             .note = "64 bits at a time, as there is no AVX2 here"}};
+             .note = "64 bits at a time, without AVX2"}};
   }
   return {{.name = "read loop",
            .kind = Kind::limit,
@@ -83,12 +83,12 @@ std::vector<Method> methods() {
 #if HT_HAVE_ISAL
   all.push_back({.name = "CRC-32C (ISA-L)", .sum = by_crc32c});
 #else
-  std::printf("left out: CRC-32C, as ISA-L was not there when this was built (libisal-dev)\n");
+  std::printf("left out: CRC-32C, as ISA-L was not installed at build time (libisal-dev)\n");
 #endif
   if (sha256_works()) {
     all.push_back({.name = "SHA-256 (OpenSSL)", .sum = by_sha256});
   } else {
-    std::printf("left out: SHA-256, as OpenSSL is not there\n");
+    std::printf("left out: SHA-256, as OpenSSL is not installed\n");
   }
   for (auto& loop : read_loops()) all.push_back(std::move(loop));
   return all;

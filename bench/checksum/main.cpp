@@ -26,8 +26,7 @@ bool run_all(const Options& options) {
   // At least one page, for any file size.
   const Noise large(std::max<std::uint64_t>(options.bytes / 2 / 4096 * 4096, 4096));
   const Noise small(small_bytes);
-  if (!make_cold(file.path))
-    std::printf("nothing is cold here: %s stays in the page cache\n", file.path.c_str());
+  if (!make_cold(file.path)) std::printf("no cell is cold: %s stays in the page cache\n", file.path.c_str());
 
   auto cells = make_cells({.large = large, .small = small, .file = file}, options.smoke);
   run(cells.contenders, {.repeats = options.repeats, .smoke = options.smoke});

@@ -13,7 +13,7 @@ Turn streamed(const Workload& workload, Verified verify) {
   const auto model = value_of(Model::open(workload.path));
   const auto loaded = value_of(ht::stream(model, nothing, how));
   const double seconds = watch.seconds();
-  must(!how.verify || loaded.verified_bytes >= workload.data_bytes, "not all was verified");
+  must(!how.verify || loaded.verified_bytes >= workload.data_bytes, "not all bytes were verified");
   return {seconds, loaded.bytes};
 }
 

@@ -13,7 +13,7 @@ namespace {
 using Path = std::filesystem::path;
 
 std::uint64_t answer_of(const Workload& source, const Path& target) {
-  must(std::filesystem::file_size(target) == source.file_bytes, "the copy is of another size");
+  must(std::filesystem::file_size(target) == source.file_bytes, "the copy has another size");
   const OpenFile file(target);
   const Mapping mapping(file, source.file_bytes);
   return sample_answer(source, mapping.data());

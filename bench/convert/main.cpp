@@ -25,7 +25,7 @@ class Builder {
 
   Cells build() && {
     const bool dd = dd_can_copy(source_, target_);
-    if (!dd) std::printf("left out: dd, as there is no direct writing here\n");
+    if (!dd) std::printf("left out: dd, as the file system does not support direct writes\n");
     for (const auto cache : {Cache::cold, Cache::warm}) {
       cells_.cells.push_back({.name = cache == Cache::cold ? "cold" : "warm",
                               .cache = cache,
@@ -67,7 +67,7 @@ std::uint64_t peak_of_this_process() {
   for (std::string line; std::getline(status, line);) {
     if (line.starts_with("VmHWM:")) return std::stoull(line.substr(6)) * 1024;
   }
-  throw std::runtime_error("the system does not tell the peak of memory");
+  throw std::runtime_error("the system does not report peak memory");
 }
 
 // Runs in the child process.
@@ -101,7 +101,7 @@ FigureGoal sharing_goal(const Folder& folder, const Options& options) {
     std::filesystem::remove(target);
     const auto turn = converted(source, target, true);
     must(turn.answer == source.answers.samples, "shared blocks: the answer is wrong");
-    must(options.smoke || turn.note == "reflink", "shared blocks: they were not shared");
+    must(options.smoke || turn.note == "reflink", "shared blocks: the blocks were not shared");
     best = std::min(best, turn.seconds);
   }
   goal.value = best * 1e3;
@@ -114,7 +114,7 @@ bool run_all(const Options& options) {
   const Folder folder(options.folder);
   const auto source = make_workload(folder / "source.safetensors", options.bytes);
   if (!make_cold(source.path))
-    std::printf("nothing is cold here: %s stays in the page cache\n", source.path.c_str());
+    std::printf("no cell is cold: %s stays in the page cache\n", source.path.c_str());
   auto cells = Builder(source, folder).build();
   run(cells.contenders,
       {.repeats = options.repeats, .smoke = options.smoke, .rest = std::chrono::seconds(3)});

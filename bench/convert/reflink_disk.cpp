@@ -20,7 +20,7 @@ std::unique_ptr<ReflinkDisk> ReflinkDisk::mount(const std::filesystem::path& fol
     if (result.status == 0) return std::make_unique<ReflinkDisk>(at);
     why = result.captured;
   }
-  std::printf("left out: shared blocks, as no such disk can be mounted here: %s\n", why.c_str());
+  std::printf("left out: shared blocks, as no disk that supports them can be mounted: %s\n", why.c_str());
   return nullptr;
 }
 

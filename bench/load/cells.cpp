@@ -137,7 +137,7 @@ class Builder {
   static Kind limit_if(bool limit) { return limit ? Kind::limit : Kind::other; }
 
   static bool report_if_skipped(bool works, const char* name) {
-    if (!works) std::printf("left out: %s, as it fails here\n", name);
+    if (!works) std::printf("left out: %s, as it fails on this machine\n", name);
     return works;
   }
 

@@ -146,7 +146,7 @@ std::optional<DirectShape> best_direct_shape(const Workload& workload) {
 namespace ht::bench {
 
 std::optional<DirectShape> best_direct_shape(const Workload&) {
-  std::printf("left out: direct reads, as liburing was not there when this was built\n");
+  std::printf("left out: direct reads, as liburing was not installed at build time\n");
   return std::nullopt;
 }
 

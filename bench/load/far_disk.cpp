@@ -80,7 +80,7 @@ std::unique_ptr<FarDisk> FarDisk::mount(const std::filesystem::path& file,
   std::error_code ignored;
   while (!std::filesystem::exists(disk->path(), ignored)) {
     if (disk->server_.has_ended()) {
-      std::printf("left out: a far disk, as no file system can be mounted here\n");
+      std::printf("left out: a far disk, as no file system can be mounted\n");
       return nullptr;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -102,7 +102,7 @@ FarDisk::~FarDisk() = default;
 std::filesystem::path FarDisk::path() const { return folder_; }
 
 std::unique_ptr<FarDisk> FarDisk::mount(const std::filesystem::path&, const std::filesystem::path&) {
-  std::printf("left out: a far disk, as libfuse3 was not there when this was built\n");
+  std::printf("left out: a far disk, as libfuse3 was not installed at build time\n");
   return nullptr;
 }
 

@@ -19,7 +19,7 @@ std::string note_of(const Loaded& loaded) {
 }
 
 void must_have_all_bytes(const Workload& workload, const Loaded& loaded) {
-  must(loaded.bytes == workload.data_bytes, "not all was loaded");
+  must(loaded.bytes == workload.data_bytes, "not all bytes were loaded");
 }
 
 }  // namespace
@@ -30,9 +30,9 @@ Turn all_by_load(const Workload& workload, const LoadOptions& how) {
   const auto loaded = value_of(ht::load(model, how));
   const double seconds = watch.seconds();
   must_have_all_bytes(workload, loaded);
-  must(!how.verify || loaded.verified_bytes >= workload.data_bytes, "not all was verified");
+  must(!how.verify || loaded.verified_bytes >= workload.data_bytes, "not all bytes were verified");
   must(loaded.choice.strategy != io::Strategy::Kind::mapped || is_warm(workload.path),
-       "pages that were fetched are not there");
+       "fetched pages are not resident");
   const auto answer = sample_answer(workload, [&](const Place& place) { return bytes_of(model, place); });
   return {seconds, answer, note_of(loaded)};
 }

@@ -32,7 +32,7 @@ bool run_all(const Options& options) {
 
   CellOptions what;
   if (!make_cold(large.path))
-    std::printf("nothing is cold here: %s stays in the page cache\n", large.path.c_str());
+    std::printf("no cell is cold: %s stays in the page cache\n", large.path.c_str());
   what.direct = best_direct_shape(large);
   if (disk) what.far = &far;
   auto cells = make_cells(large, into, what);

@@ -28,7 +28,7 @@ Turn all_by_mmap(const Workload& workload, Ahead ahead) {
     static_cast<void>(*const_cast<const volatile std::byte*>(mapping.data() + at));
   }
   const double seconds = watch.seconds();
-  must(is_warm(workload.path), "pages that were touched are not there");
+  must(is_warm(workload.path), "touched pages are not resident");
   return {seconds, sample_answer(workload, mapping.data())};
 }
 

@@ -21,7 +21,7 @@ std::uint64_t status_bytes(const std::string& field) {
   for (std::string line; std::getline(status, line);) {
     if (line.starts_with(field + ":")) return std::stoull(line.substr(field.size() + 1)) * 1024;
   }
-  throw std::runtime_error("the system does not tell " + field);
+  throw std::runtime_error("the system does not report " + field);
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ void list_tensors(Workload& workload) {
   workload.data_bytes = workload.file_bytes - workload.data_begin;
   std::uint64_t all = 0;
   for (const auto& place : workload.places) all += place.bytes;
-  must(all == workload.data_bytes, "there is something between the tensors");
+  must(all == workload.data_bytes, "the file has a gap between tensors");
 }
 
 // One tensor per layer: a key projection is small relative to the model and large relative to a page.
@@ -45,7 +45,7 @@ void choose_few(Workload& workload) {
   for (std::size_t i = 0; i < workload.places.size(); ++i) {
     if (few.matches(workload.places[i].name)) workload.few.push_back(i);
   }
-  must(workload.few.size() == few_tensors, "the model has other layers than it should");
+  must(workload.few.size() == few_tensors, "the layers differ from those of the preset");
 }
 
 void choose_samples(Workload& workload) {

@@ -1,4 +1,4 @@
-// refused: it compiles with -DHT_FAIL, though it must not
+// refused: compiles with -DHT_FAIL but must not
 #ifdef HT_FAIL
 int number() { return 1; }  // expect: error
 #endif

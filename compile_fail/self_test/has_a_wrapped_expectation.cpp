@@ -1,4 +1,4 @@
-// refused: line 4: this comment is no expectation; a wrapped one would say less than was meant
+// refused: line 4: this comment is not an expectation; write each expectation on one line
 #ifdef HT_FAIL
 int number = nothing;  // expect: nothing|some
                        // thing

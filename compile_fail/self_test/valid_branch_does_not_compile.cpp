@@ -1,4 +1,4 @@
-// refused: the right way to write it does not compile
+// refused: the valid branch does not compile
 int number() { return nothing; }
 #ifdef HT_FAIL
 int other() { return nothing; }  // expect: nothing

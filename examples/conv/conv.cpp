@@ -52,7 +52,8 @@ ht::Result<void> run() {
               D::name.data(), static_cast<int>(Dev::name.size()), Dev::name.data(),
               static_cast<long long>(found), static_cast<long long>(wrong));
   if (static_cast<double>(found) < 6 * radius || wrong != 0)
-    return ht::fail(ht::ErrorCode::internal, "edges_are_on_the_circle", "edges are not where the disc ends");
+    return ht::fail(ht::ErrorCode::internal, "edges_are_on_the_circle",
+                    "edges are not at the border of the disc");
   return {};
 }
 

@@ -161,7 +161,7 @@ ht::Result<void> convert_and_compare(const std::filesystem::path& folder) {
     const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
     const auto differences = HT_TRY(ht::diff(source, HT_TRY(ht::Model::open(folder / to))));
     if (!differences.same()) {
-      return ht::fail(ht::ErrorCode::internal, "converted_tensors_are_equal", "a tensor is not what it was");
+      return ht::fail(ht::ErrorCode::internal, "converted_tensors_are_equal", "a tensor has changed");
     }
     std::printf("  %-17s to %-14s written and synced in %5.1f ms, all tensors equal\n", from, to,
                 elapsed.count());

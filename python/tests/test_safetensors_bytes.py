@@ -193,7 +193,7 @@ def test_a_folder_that_does_not_exist_is_an_error(metadata, tmp_path):
 
 
 @pytest.mark.parametrize("data", [b"", b"1234567", b"\xff" * 100, b"\x02" + bytes(7) + b"{}x", b"GGUF\3" + bytes(19)])
-def test_bytes_that_are_no_safetensors_are_refused(data):
+def test_bytes_of_another_format_are_refused(data):
     with pytest.raises(safetensors.SafetensorError, match="Error while deserializing") as caught:
         load(data)
     assert isinstance(caught.value, htensor.Error) and caught.value.code

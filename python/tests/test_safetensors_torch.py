@@ -114,7 +114,7 @@ def test_dtypes_that_torch_lacks_are_not_reinterpreted(tmp_path):
         load_file(tmp_path / "m")
 
 
-def test_a_device_that_is_not_there_is_an_error_of_torch(tmp_path):
+def test_a_missing_device_is_an_error_of_torch(tmp_path):
     save_file({"a": torch.zeros(2)}, tmp_path / "m")
     if torch.cuda.is_available():
         pytest.skip("this machine has CUDA")

@@ -190,8 +190,8 @@ TEST(Error, stores_the_line_of_the_caller) {
 
 TEST(Error, one_line_has_the_path_the_message_and_the_code) {
   EXPECT_EQ(to_string(full_error()), "model.ht: the data ends at byte 640 [truncated]");
-  EXPECT_EQ(to_string(Error(ErrorCode::gap, "no_gap", "bytes 8 to 16 belong to none")),
-            "bytes 8 to 16 belong to none [gap]");
+  EXPECT_EQ(to_string(Error(ErrorCode::gap, "no_gap", "bytes 8 to 16 belong to no tensor")),
+            "bytes 8 to 16 belong to no tensor [gap]");
   EXPECT_EQ(to_string(Error(ErrorCode::cancelled)), "stopped on request [cancelled]");
 }
 

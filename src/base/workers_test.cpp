@@ -203,7 +203,7 @@ TEST(Jobs, run_on_the_same_threads_every_time) {
   EXPECT_EQ(workers.threads(), 2U);
 }
 
-TEST(Jobs, of_one_worker_run_on_the_callers_thread) {
+TEST(Jobs, run_on_the_callers_thread_if_there_is_one_worker) {
   Workers workers(1);
   const Jobs jobs{.count = 10,
                   .threads = 0,
@@ -246,7 +246,7 @@ TEST(Jobs, nest) {
   }
 }
 
-TEST(Jobs, of_several_callers_run_at_once) {
+TEST(Jobs, run_at_once_for_several_callers) {
   std::atomic<int> wrong = 0;
   {
     std::vector<std::jthread> callers;
@@ -318,7 +318,7 @@ void wait_until_others_sleep() {
 }
 
 TEST(Jobs, run_in_a_forked_child) {
-  if (!child_may_have_threads) GTEST_SKIP() << "not under the thread sanitizer";
+  if (!child_may_have_threads) GTEST_SKIP() << "not supported by the thread sanitizer";
   Workers workers(2);
   ASSERT_EQ(sum_below(100, &workers), 4950U);
   ASSERT_EQ(sum_below(100), 4950U);
@@ -333,7 +333,7 @@ TEST(Jobs, run_in_a_forked_child) {
 }
 
 TEST(Jobs, run_in_a_child_forked_during_other_jobs) {
-  if (!child_may_have_threads) GTEST_SKIP() << "not under the thread sanitizer";
+  if (!child_may_have_threads) GTEST_SKIP() << "not supported by the thread sanitizer";
   std::atomic<bool> stop = false;
   const std::jthread other([&] {
     while (!stop) EXPECT_EQ(sum_below(50), 1225U);
@@ -344,7 +344,7 @@ TEST(Jobs, run_in_a_child_forked_during_other_jobs) {
 }
 
 TEST(Jobs, run_on_the_callers_thread_if_no_thread_can_be_started) {
-  if (!child_may_have_threads) GTEST_SKIP() << "not under the thread sanitizer";
+  if (!child_may_have_threads) GTEST_SKIP() << "not supported by the thread sanitizer";
   EXPECT_TRUE(succeeds_in_child([] {
     const rlimit none{.rlim_cur = 0, .rlim_max = 0};
     if (::setrlimit(RLIMIT_NPROC, &none) != 0) return false;

@@ -79,7 +79,7 @@ class Contract(unittest.TestCase):
                 there = set(re.findall(r"^  (?:-\w,)?(--[a-z][a-z-]*)", text, re.MULTILINE)) - GLOBAL
                 with self.subTest(verb=verb):
                     self.assertEqual(there, options)
-                    self.assertFalse(there & missing, "an option that exists is listed as not yet there")
+                    self.assertFalse(there & missing, "an existing option is listed as missing")
 
     def test_json_has_the_keys_of_the_table(self):
         with tempfile.TemporaryDirectory() as folder:

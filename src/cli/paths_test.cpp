@@ -132,7 +132,7 @@ TEST_F(CliPaths, an_interruption_stops_the_next_path) {
       is_open = is_open || std::filesystem::read_symlink(file.path(), none).filename() == "big.safetensors";
     }
     int status = 0;
-    ASSERT_EQ(waitpid(child, &status, WNOHANG), 0) << "ended before it was interrupted";
+    ASSERT_EQ(waitpid(child, &status, WNOHANG), 0) << "the program ended before the signal";
   }
   kill(child, SIGINT);
   int status = 0;

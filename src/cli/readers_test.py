@@ -59,7 +59,7 @@ def read_safetensors(path):
             raise ValueError(f"there is a gap at {end}")
         end = entry["data_offsets"][1]
     if end != len(data):
-        raise ValueError("there is something behind the data")
+        raise ValueError("bytes follow the data")
     return {name: (entry["dtype"], tuple(entry["shape"]), data[slice(*entry["data_offsets"])])
             for name, entry in header.items()}, metadata
 

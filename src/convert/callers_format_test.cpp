@@ -268,12 +268,12 @@ TEST_F(CallersFormat, edit_reads_and_checks_the_header_once) {
   const Model before = source();
   converted(before, "there.toy");
   toy::parsed = 0;
-  const std::vector<MetadataEdit> edits{{.key = "author", .value = "somebody else of a longer name"}};
+  const std::vector<MetadataEdit> edits{{.key = "author", .value = "another author with a longer name"}};
   const auto edited = edit_metadata(folder_ / "there.toy", edits, {.formats = formats_});
   ASSERT_TRUE(edited) << to_string(edited.error());
   EXPECT_EQ(toy::parsed, 2);
   const Model model = opened(folder_ / "there.toy");
-  EXPECT_EQ(model.catalog().metadata().find("author")->text(), "somebody else of a longer name");
+  EXPECT_EQ(model.catalog().metadata().find("author")->text(), "another author with a longer name");
   const auto found = diff(before, model);
   ASSERT_TRUE(found) << to_string(found.error());
   EXPECT_TRUE(found->same_tensors());

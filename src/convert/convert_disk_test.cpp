@@ -44,7 +44,7 @@ bool can_mount() {
 
 // Returns `is_so`. Prints `what` if it is false.
 bool check(bool is_so, std::string_view what) {
-  if (!is_so) std::cerr << "not so: " << what << '\n';
+  if (!is_so) std::cerr << "false: " << what << '\n';
   return is_so;
 }
 
@@ -96,7 +96,7 @@ TEST_F(Disks, full_disk_is_reported_and_cleaned_up) {
     std::filesystem::resize_file(source_, model_of(6 * megabyte).size() - 5 * megabyte);
     std::filesystem::resize_file(source_, model_of(6 * megabyte).size());
     const auto sparse = convert(Model::open(source_).value(), disk / "sparse.irpa");
-    return check(good, "all were refused") && check(sparse.has_value(), "holes take no room") ? 0 : 1;
+    return check(good, "all conversions failed") && check(sparse.has_value(), "holes use no space") ? 0 : 1;
   });
   if (status == skipped_status) GTEST_SKIP() << "no permission to mount a small disk";
   EXPECT_EQ(status, 0);
@@ -146,14 +146,14 @@ bool shares_blocks(const Path& disk) {
     const std::uint64_t used = before - std::min(before, free_bytes(disk));
     const auto target = Model::open(disk / name).value();
     good = check(done->copied_by.reflink > tensor_bytes - megabyte, "blocks are shared") && good;
-    good = check(used < 4 * megabyte, "the room is taken once") && good;
+    good = check(used < 4 * megabyte, "the space is used once") && good;
     good =
         check(ht::hash(target, {.per_tensor = true}).value().tensors == digests, "the bytes are the same") &&
         good;
     // Writing to the target does not change the source.
     const int file = open((disk / name).c_str(), O_RDWR | O_CLOEXEC);
     const auto at = static_cast<off_t>(target.catalog()[0].offset + tensor_bytes / 2);
-    good = check(pwrite(file, "changed", 7, at) == 7 && close(file) == 0, "it can be written to") && good;
+    good = check(pwrite(file, "changed", 7, at) == 7 && close(file) == 0, "the copy is writable") && good;
     good =
         check(ht::hash(model, {.per_tensor = true}).value().tensors == digests, "the source is unchanged") &&
         good;

@@ -71,7 +71,7 @@ class Killed : public ::testing::Test {
   // Returns the source that the target was converted from. Fails if the target is neither.
   int read_target_version() {
     const auto now = read_file(target_);
-    EXPECT_TRUE(now == contents_[0] || now == contents_[1]) << "neither the old one nor the new one";
+    EXPECT_TRUE(now == contents_[0] || now == contents_[1]) << "is neither the old nor the new file";
     return now == contents_[0] ? 0 : 1;
   }
 
@@ -82,9 +82,10 @@ class Killed : public ::testing::Test {
     ASSERT_TRUE(verified) << to_string(verified.error());
     const auto seal = read_file(folder_ / "t.irpa.htseal");
     const auto sealed = seal == seals_[0] ? 0 : 1;
-    EXPECT_TRUE(seal == seals_[0] || seal == seals_[1]) << "neither the old seal nor the new one";
+    EXPECT_TRUE(seal == seals_[0] || seal == seals_[1]) << "is neither the old nor the new seal";
     EXPECT_EQ(verified->ok(), sealed == after);
-    EXPECT_TRUE(sealed == after || (after == before && sealed == 1 - before)) << "the old seal of a new file";
+    EXPECT_TRUE(sealed == after || (after == before && sealed == 1 - before))
+        << "a new file has the old seal";
     between_ += static_cast<int>(sealed != after);
   }
 
@@ -161,7 +162,8 @@ TEST_F(KilledAtCalls, leaves_the_old_or_new_file_and_no_temporary_files) {
       expect_no_temporary_files();
     }
     EXPECT_GT(call, 20);
-    EXPECT_EQ(std::exchange(between_, 0), nameless ? 2 : 1) << "calls between the two renames";
+    EXPECT_EQ(std::exchange(between_, 0), nameless ? 2 : 1)
+        << "no process was killed between the two renames";
   }
 }
 

@@ -128,7 +128,7 @@ TEST_F(ConvertPairs, keep_unusual_names) {
       expect_round_trip(model, to, "names");
       const auto again = Model::open(folder_ / ("names." + to)).value();
       EXPECT_EQ(testing::names_of(again.catalog()), testing::names_of(model.catalog()))
-          << "in the same order";
+          << "the order of the tensors changed";
     }
   }
 }

@@ -90,7 +90,7 @@ class ConvertPairs : public Diff {
     }
     auto model = Model::open(target);
     if (!model) {
-      ADD_FAILURE() << "what was written cannot be read: " << to_string(model.error());
+      ADD_FAILURE() << "cannot read the written file: " << to_string(model.error());
       return std::nullopt;
     }
     return Moved{*std::move(model), std::move(tensors), std::move(keys)};
@@ -109,7 +109,7 @@ class ConvertPairs : public Diff {
       const Entry entry = before[i];
       const auto found =
           is_of_one_tensor(after.format()) ? std::optional<std::size_t>(0) : after.find(entry.name);
-      ASSERT_TRUE(found) << "gone: " << entry.name;
+      ASSERT_TRUE(found) << "missing: " << entry.name;
       const Entry other = after[*found];
       const bool is_relaid = entry.byte_order != other.byte_order || entry.order != other.order;
       if (!is_relaid) {
@@ -128,11 +128,11 @@ class ConvertPairs : public Diff {
       // Keys that describe the layout of the old file are not kept.
       if (!other && describes_layout({key, value})) continue;
       ++kept;
-      ASSERT_TRUE(other) << "gone: " << key;
+      ASSERT_TRUE(other) << "missing: " << key;
       EXPECT_EQ(other->type(), value.type()) << key;
       EXPECT_TRUE(std::ranges::equal(other->bytes(), value.bytes())) << key;
     }
-    EXPECT_EQ(after.metadata().size(), kept) << "nothing is made up";
+    EXPECT_EQ(after.metadata().size(), kept) << "no key was added";
   }
 
   static void expect_relaid(const Model& a, const Model& b, std::string_view name) {
@@ -140,7 +140,7 @@ class ConvertPairs : public Diff {
     EXPECT_EQ(entry.byte_order, ByteOrder::little) << name;
     EXPECT_EQ(entry.order, ElementOrder::row_major) << name;
     const auto found = compared(a, b);
-    EXPECT_TRUE(found.only_a.empty() && found.only_b.empty()) << "all of them were compared";
+    EXPECT_TRUE(found.only_a.empty() && found.only_b.empty()) << "every tensor was compared";
     for (const auto& each : found.differ) EXPECT_NE(each.name, name) << each;
   }
 
@@ -154,7 +154,7 @@ class ConvertPairs : public Diff {
     // Another folder keeps the file name, because formats of one tensor name it by the file.
     std::filesystem::create_directories(folder_ / "back");
     const auto back = moved(intermediate->model, format, "back/" + stem);
-    ASSERT_TRUE(back) << "converts back to its own format";
+    ASSERT_TRUE(back) << "cannot convert back";
     auto lost_tensors = intermediate->lost_tensors;
     lost_tensors.insert(back->lost_tensors.begin(), back->lost_tensors.end());
     auto lost_keys = intermediate->lost_keys;

@@ -96,7 +96,7 @@ TEST_F(Converting, round_trips_through_every_format_that_can_hold_it) {
     EXPECT_EQ(ht::hash(model, {.per_tensor = true}).value().tensors[0],
               ht::hash(open(folder_ / "big.safetensors"), {.per_tensor = true}).value().tensors[0]);
   }
-  EXPECT_TRUE(ht::verify(open(folder_ / "big.ht"))) << "it has the checksum of its data";
+  EXPECT_TRUE(ht::verify(open(folder_ / "big.ht"))) << "the checksum does not match the data";
 }
 
 TEST_F(Converting, losses_are_allowed) {
@@ -135,12 +135,12 @@ TEST_F(Converting, errors_name_the_option_for_each_kind_of_loss) {
 
 TEST_F(Converting, overwriting_the_source_is_safe) {
   const auto before = open(source_);
-  ASSERT_FALSE(convert(before, source_)) << "not without being told to";
+  ASSERT_FALSE(convert(before, source_)) << "an existing file is replaced only on request";
   ASSERT_TRUE(convert(before, source_, {.filter = "big"}, {.if_exists = IfExists::replace}));
   const auto after = open(source_);
   EXPECT_EQ(after.catalog().size(), 1U);
   EXPECT_EQ(before.catalog().size(), 4U);
-  EXPECT_TRUE(before.raw("odd")) << "who has the old one keeps it";
+  EXPECT_TRUE(before.raw("odd")) << "an open model keeps the replaced file";
 }
 
 TEST_F(Converting, seals_from_the_copied_bytes) {
@@ -154,7 +154,7 @@ TEST_F(Converting, seals_from_the_copied_bytes) {
     const auto during_conversion = read_file(*done->seal);
     EXPECT_TRUE(compare_with_seal(target).value().ok());
     ASSERT_TRUE(ht::seal(open(target)));
-    EXPECT_EQ(read_file(*done->seal), during_conversion) << "as if it were sealed later";
+    EXPECT_EQ(read_file(*done->seal), during_conversion) << "conversion and `seal` write the same seal";
   }
 }
 
@@ -171,7 +171,7 @@ TEST_F(Converting, seals_alignment_gaps_and_holes) {
       const auto during_conversion = read_file(*done->seal);
       EXPECT_TRUE(compare_with_seal(target).value().ok());
       ASSERT_TRUE(ht::seal(open(target)));
-      EXPECT_EQ(read_file(*done->seal), during_conversion) << "as if it were sealed later";
+      EXPECT_EQ(read_file(*done->seal), during_conversion) << "conversion and `seal` write the same seal";
     }
   }
 }
@@ -217,7 +217,7 @@ TEST_F(Converting, work_is_not_stopped) {
     const auto done =
         convert(source, folder_ / "m.safetensors", {.shard_bytes = shard_bytes},
                 {.seal = true, .work = {.stop = stop.get_token(), .on_progress = stop_at_the_end}});
-    ASSERT_FALSE(done) << "it was stopped before anything was in place";
+    ASSERT_FALSE(done) << "stopped before the first rename";
     EXPECT_EQ(done.error().code(), ErrorCode::cancelled);
     EXPECT_EQ(done.error().rule(), "work_is_not_stopped");
     EXPECT_EQ(folder_.names(), std::vector<std::string>{"source.safetensors"});
@@ -247,17 +247,17 @@ TEST_F(Converting, plan_belongs_to_the_model) {
                 : std::string(to_string(done.error().code())) + " " + std::string(done.error().rule());
   };
   const std::string refused = "changed_underfoot plan_belongs_to_the_model";
-  EXPECT_EQ(refusal(open(other)), refused) << "of the same bytes";
+  EXPECT_EQ(refusal(open(other)), refused) << "a copy with the same bytes";
   EXPECT_EQ(refusal(open(source_)), "") << "the same file reopened";
   std::filesystem::remove(folder_ / "x.irpa");
   std::filesystem::rename(source_, folder_ / "renamed.safetensors");
-  EXPECT_EQ(refusal(open(folder_ / "renamed.safetensors")), "") << "under another name";
+  EXPECT_EQ(refusal(open(folder_ / "renamed.safetensors")), "") << "the file was renamed";
   std::filesystem::remove(folder_ / "x.irpa");
   std::filesystem::rename(folder_ / "renamed.safetensors", source_);
   auto bytes = read_file(source_);
   bytes.back() ^= std::byte{1};
   write_file(source_, bytes);
-  EXPECT_EQ(refusal(open(source_)), refused) << "written to since";
+  EXPECT_EQ(refusal(open(source_)), refused) << "the file was modified";
   EXPECT_FALSE(std::filesystem::exists(folder_ / "x.irpa"));
 }
 
@@ -390,11 +390,11 @@ TEST_F(Resharding, keeps_files_that_the_old_index_does_not_name) {
     return check_plan(plan.value(), source, {.if_exists = IfExists::replace}).value().removed().size();
   };
   EXPECT_EQ(removed(8), 3U);
-  EXPECT_EQ(removed(0), 0U) << "one file replaces no set";
+  EXPECT_EQ(removed(0), 0U) << "one file does not replace a set";
   write_file(set_ / "m.safetensors.index.json", "not an index");
-  EXPECT_EQ(removed(8), 0U) << "nothing proves that they belong to the set";
+  EXPECT_EQ(removed(8), 0U) << "without an index, files do not belong to the set";
   std::filesystem::remove(set_ / "m.safetensors.index.json");
-  EXPECT_EQ(removed(8), 4U) << "by their numbers";
+  EXPECT_EQ(removed(8), 4U) << "files are found by their numbers";
 }
 
 // The old set is the source itself. After a kill at any call, all tensors are in one of the two sets.
@@ -425,12 +425,12 @@ TEST_F(Resharding, killed_at_any_call_loses_no_tensor) {
 }
 
 TEST_F(Converting, reports_an_existing_target_before_writing) {
-  write_file(folder_ / "m.safetensors.index.json", "of another model");
+  write_file(folder_ / "m.safetensors.index.json", "the index of another model");
   const auto before = port_.count(Call::create_nameless);
   const auto done = convert(open(source_), folder_ / "m.safetensors", {.shard_bytes = 1000});
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code(), ErrorCode::already_exists);
-  EXPECT_EQ(port_.count(Call::create_nameless), before) << "before anything was written";
+  EXPECT_EQ(port_.count(Call::create_nameless), before) << "the check comes before the first write";
 }
 
 TEST_F(Converting, keeps_the_seal_of_another_model) {

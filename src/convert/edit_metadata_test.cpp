@@ -216,12 +216,13 @@ TEST_F(EditMeta, updates_the_seal) {
       EXPECT_EQ(compare_with_seal(gguf_).value().verdict, Verification::Verdict::intact);
       const auto carried = read_file(sealed.seal);
       ASSERT_TRUE(ht::seal(*Model::open(gguf_), {.algorithm = algorithm, .force = true}));
-      EXPECT_EQ(read_file(sealed.seal), carried) << "as if the file were sealed anew";
+      EXPECT_EQ(read_file(sealed.seal), carried) << "an edit and `seal` write the same seal";
     }
     ASSERT_TRUE(edit(gguf_, {{.key = "general.name", .value = "x"}}));
     EXPECT_EQ(compare_with_seal(gguf_).value().verdict, Verification::Verdict::intact);
   }
-  EXPECT_FALSE(edit(big_, {{.key = "general.name", .value = "x"}})->seal) << "of another file";
+  EXPECT_FALSE(edit(big_, {{.key = "general.name", .value = "x"}})->seal)
+      << "the seal of another file is unchanged";
 }
 
 TEST_F(EditMeta, updates_the_seal_of_a_set) {
@@ -326,7 +327,7 @@ TEST_F(EditMeta, killed_at_any_call_can_be_completed) {
     const auto found = compare_with_seal(gguf_).value();
     if (!found.ok()) {
       ++halfway;
-      EXPECT_EQ(now, before) << "the old file beside the new seal";
+      EXPECT_EQ(now, before) << "only the old file may not match the seal";
     }
     ASSERT_TRUE(edit(gguf_, edits, true));
     EXPECT_EQ(read_file(gguf_), after);

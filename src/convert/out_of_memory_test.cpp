@@ -67,7 +67,7 @@ void run_with_failing_allocations(Body body, Check check, int first = 0) {
     EXPECT_EQ(done.error().code(), ErrorCode::out_of_memory) << to_string(done.error());
     check();
   }
-  FAIL() << "it never succeeded";
+  FAIL() << "did not succeed with any number of allocations";
 }
 
 class OutOfMemory : public ::testing::Test {

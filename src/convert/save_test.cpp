@@ -223,7 +223,7 @@ TEST_F(Saving, copies_mapped_tensors_from_their_file) {
   EXPECT_EQ(copied(to_save("typed", typed).value()), 4U);
   write_file(folder_ / "other", testing::shard_file({"c", "d"}));
   std::filesystem::rename(folder_ / "other", folder_ / "m.safetensors");
-  EXPECT_EQ(copied(bytes("from the mapping", model.raw("b").value(), 4)), 0U) << "another file has its name";
+  EXPECT_EQ(copied(bytes("from the mapping", model.raw("b").value(), 4)), 0U) << "another file has the name";
 }
 
 TEST_F(Saving, does_not_open_the_file_of_a_range_without_bytes) {

@@ -15,7 +15,7 @@ using tests::must;
 class OpenClRuntime : public tests::OpenClTest {};
 
 TEST(OpenClLibrary, opencl_library_is_installed) {
-  const auto missing = opencl::load_library("libOpenCL-that-nobody-has.so.1");
+  const auto missing = opencl::load_library("libOpenCL-that-unknown_name-has.so.1");
   EXPECT_TRUE(fails(missing, ErrorCode::device_unavailable, "opencl_library_is_installed"));
   EXPECT_FALSE(missing.error().hint().empty());
 }
@@ -50,9 +50,9 @@ TEST_F(OpenClRuntime, device_index_exists) {
 
 TEST_F(OpenClRuntime, kernels_build_on_the_device) {
   auto* const device = must(opencl::find_device(OpenCl<Cpu>::target));
-  const auto broken = device->program("kernel void broken(global float* a) { a[0] = nobody; }");
+  const auto broken = device->program("kernel void broken(global float* a) { a[0] = unknown_name; }");
   EXPECT_TRUE(fails(broken, ErrorCode::device_unavailable, "kernels_build_on_the_device"));
-  EXPECT_THAT(std::string(broken.error().message()), ::testing::HasSubstr("nobody"));
+  EXPECT_THAT(std::string(broken.error().message()), ::testing::HasSubstr("unknown_name"));
   EXPECT_EQ(broken.error().message().find('\n'), std::string_view::npos);
 }
 

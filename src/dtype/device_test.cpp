@@ -75,17 +75,17 @@ concept CanBeSpelled = requires { typename Spelled<D, Dev>; };
 
 TEST(Host, stores_every_dtype) {
   EXPECT_EQ(stored_by<ht::Host>(ht::AllDTypes{}), names_of(ht::AllDTypes{}));
-  EXPECT_TRUE((ht::Compatible<ht::Host, users::Color>)) << "a user's too";
+  EXPECT_TRUE((ht::Compatible<ht::Host, users::Color>)) << "a user-defined dtype";
   EXPECT_TRUE(ht::Host::host_accessible);
 }
 
-TEST(OpenCl, on_a_gpu_stores_all_but_double_precision) {
+TEST(OpenCl, gpu_stores_all_but_double_precision) {
   auto expected = names_of(ht::AllDTypes{});
   EXPECT_EQ(expected.erase("F64"), 1U);
   EXPECT_EQ(stored_by<ht::OpenCl<ht::Gpu>>(ht::AllDTypes{}), expected);
 }
 
-TEST(OpenCl, on_a_cpu_stores_all) {
+TEST(OpenCl, cpu_stores_all) {
   EXPECT_EQ(stored_by<ht::OpenCl<ht::Cpu>>(ht::AllDTypes{}), names_of(ht::AllDTypes{}));
 }
 
@@ -141,7 +141,7 @@ TEST(IsDevice, is_an_empty_type_with_a_name) {
   EXPECT_TRUE(
       (ht::IsDevice<ht::Host> && ht::IsDevice<ht::OpenCl<ht::Gpu>> && ht::IsDevice<ht::OpenCl<ht::Cpu>>));
   EXPECT_TRUE(ht::IsDevice<users::Accelerator>);
-  EXPECT_FALSE(ht::IsDevice<ht::Gpu>) << "which is a stream";
+  EXPECT_FALSE(ht::IsDevice<ht::Gpu>) << "a stream is not a device";
   EXPECT_FALSE(ht::IsDevice<users::NoName>);
   EXPECT_FALSE(ht::IsDevice<users::Holds>);
   EXPECT_FALSE(ht::IsDevice<int>);
@@ -166,7 +166,7 @@ TEST(Contains, finds_exactly_what_is_listed) {
   using List = ht::DTypeList<ht::F16, ht::F32>;
   EXPECT_TRUE((ht::contains<ht::F16, List> && ht::contains<ht::F32, List>));
   EXPECT_FALSE((ht::contains<ht::F64, List> || ht::contains<ht::F32, ht::DTypeList<>>));
-  EXPECT_FALSE((ht::contains<ht::F32, ht::F32>)) << "which is no list";
+  EXPECT_FALSE((ht::contains<ht::F32, ht::F32>)) << "F32 is not a list";
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ void expect_integer_facts() {
   EXPECT_FALSE(facts.has_negative_zero) << D::name;
 }
 
-TEST(Facts, of_integers_match_the_native_types) {
+TEST(Facts, integers_match_the_native_types) {
   expect_integer_facts<I8, std::int8_t>();
   expect_integer_facts<U8, std::uint8_t>();
   expect_integer_facts<I16, std::int16_t>();
@@ -72,14 +72,14 @@ TEST(Facts, of_integers_match_the_native_types) {
   expect_integer_facts<U64, std::uint64_t>();
 }
 
-TEST(Facts, of_four_bits_go_from_minus_8_to_7_and_0_to_15) {
+TEST(Facts, integers_of_4_bits_go_from_minus_8_to_7_and_0_to_15) {
   EXPECT_EQ(I4::number.largest, (NumberFacts::Magnitude{7, 0}));
   EXPECT_EQ(I4::number.largest_negative, (NumberFacts::Magnitude{8, 0}));
   EXPECT_EQ(U4::number.largest, (NumberFacts::Magnitude{15, 0}));
   EXPECT_EQ(U4::number.largest_negative, (NumberFacts::Magnitude{0, 0}));
 }
 
-TEST(Facts, of_bool_are_zero_and_one) {
+TEST(Facts, bool_is_zero_or_one) {
   EXPECT_EQ(Bool::number.kind, NumberFacts::Kind::boolean);
   EXPECT_EQ(Bool::number.largest, (NumberFacts::Magnitude{1, 0}));
   EXPECT_EQ(Bool::number.largest_negative, (NumberFacts::Magnitude{0, 0}));
@@ -108,7 +108,7 @@ void expect_published(const Published& expected) {
   EXPECT_EQ(facts.has_negative_zero, expected.has_negative_zero) << D::name;
 }
 
-TEST(Facts, of_floating_point_match_published_values) {
+TEST(Facts, floating_point_matches_published_values) {
   using Single = std::numeric_limits<float>;
   using Double = std::numeric_limits<double>;
   expect_published<F4>({6.0, 0.5, 2});
@@ -125,7 +125,7 @@ TEST(Facts, of_floating_point_match_published_values) {
   expect_published<F64>({Double::max(), Double::denorm_min(), Double::digits});
 }
 
-TEST(Facts, of_complex_match_its_parts) {
+TEST(Facts, complex_numbers_match_their_parts) {
   EXPECT_EQ(C64::number.kind, NumberFacts::Kind::complex);
   EXPECT_EQ(C64::number.digits, F32::number.digits);
   EXPECT_EQ(C64::number.largest, F32::number.largest);

@@ -200,7 +200,7 @@ TEST(BytesFor, counts_up_to_the_maximum) {
   for (const int bits : {16, 32, 64}) EXPECT_EQ(bytes_for(most, bits), std::nullopt) << bits;
 }
 
-TEST(PackedPlace, of_the_last_index_does_not_overflow) {
+TEST(PackedPlace, does_not_overflow_at_the_last_index) {
   constexpr std::int64_t last = std::numeric_limits<std::int64_t>::max();
   // The index is 7 modulo 8, so the element is the last in its group of eight.
   EXPECT_EQ(detail::packed_place<F4>(last).byte, (std::uint64_t{1} << 62) - 1);

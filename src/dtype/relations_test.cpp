@@ -217,7 +217,7 @@ TEST(LosslessTo, matches_the_design) {
   EXPECT_TRUE((LosslessTo<U8, F16> && LosslessTo<BF16, F32> && LosslessTo<I32, F64>));
   EXPECT_FALSE((LosslessTo<I64, F64>));
   EXPECT_FALSE((LosslessTo<F8_E4M3, F8_E4M3FNUZ>));
-  EXPECT_FALSE((LosslessTo<F8_E5M2, F8_E5M2FNUZ>)) << "which has no -0";
+  EXPECT_FALSE((LosslessTo<F8_E5M2, F8_E5M2FNUZ>)) << "F8_E5M2FNUZ has no -0";
   EXPECT_FALSE((LosslessTo<F32, int>));
   EXPECT_FALSE((LosslessTo<const F32, F32>));
 }
@@ -267,7 +267,7 @@ TEST(Common, matches_the_examples) {
   EXPECT_FALSE((HaveCommon<F32, int>));
 }
 
-TEST(Common, of_every_pair_is_the_first_that_holds_both) {
+TEST(Common, is_the_first_dtype_that_holds_both) {
   constexpr auto common = common_table(AllDTypes{});
   for (std::size_t a = 0; a < count; ++a) {
     EXPECT_EQ(common[a][a], a) << names[a];
@@ -303,7 +303,7 @@ std::vector<Triple> all_triples(DTypeList<Ds...>) {
   return all;
 }
 
-TEST(Common, of_three_does_not_depend_on_their_order) {
+TEST(Common, does_not_depend_on_the_order_of_three_dtypes) {
   const auto triples = all_triples(Hard{});
   ASSERT_EQ(triples.size(), static_cast<std::size_t>(Hard::size * Hard::size * Hard::size));
   // `first_holding` ignores the order of its arguments, so equality proves that Common does too.
@@ -312,7 +312,7 @@ TEST(Common, of_three_does_not_depend_on_their_order) {
   }
 }
 
-TEST(Common, a_dtype_that_holds_the_others_is_the_common_one) {
+TEST(Common, is_the_dtype_that_holds_the_others) {
   // Common examines its arguments before the list. An argument that holds the other two must therefore be the
   // first dtype in the list that holds all three.
   for (std::size_t a = 0; a < count; ++a) {

@@ -82,17 +82,17 @@ void expect_implicit_from_each() {
   (expect_implicit_from<As>(AllDTypes{}), ...);
 }
 
-TEST(Conversion, of_small_elements_is_implicit_exactly_if_upcastable) {
+TEST(Conversion, small_elements_convert_implicitly_exactly_if_upcastable) {
   expect_implicit_from_each<F4, F6_E2M3, F6_E3M2, F8_E4M3, F8_E5M2, F8_E8M0, F8_E4M3FNUZ, F8_E5M2FNUZ, F16,
                             BF16, I4, U4>();
 }
 
-TEST(Conversion, of_bool_is_implicit_exactly_if_upcastable) {
+TEST(Conversion, bool_converts_implicitly_exactly_if_upcastable) {
   expect_implicit_from_each<Bool>();
   EXPECT_TRUE((std::is_convertible_v<Boolean, bool> && std::is_convertible_v<bool, Boolean>));
 }
 
-TEST(Conversion, to_a_small_element_is_explicit) {
+TEST(Conversion, small_elements_are_created_explicitly) {
   static_assert(std::is_convertible_v<F16::Element, float> && std::is_convertible_v<F16::Element, double>);
   static_assert(!std::is_convertible_v<BF16::Element, float> &&
                 std::is_constructible_v<float, BF16::Element>);

@@ -65,15 +65,15 @@ TEST(UsersDType, is_a_dtype_of_its_kind) {
 TEST(UsersDType, is_ordered_among_library_dtypes) {
   EXPECT_TRUE((ht::LosslessTo<F8_E3M4, ht::F16> && ht::LosslessTo<F8_E3M4, ht::BF16>));
   EXPECT_TRUE((ht::LosslessTo<ht::U4, F8_E3M4> && ht::LosslessTo<ht::F6_E2M3, F8_E3M4>));
-  EXPECT_FALSE((ht::LosslessTo<F8_E3M4, ht::F8_E4M3>)) << "which has a digit less";
-  EXPECT_FALSE((ht::LosslessTo<ht::F6_E3M2, F8_E3M4>)) << "which ends at 15.5, before 28";
-  EXPECT_FALSE((ht::UpcastableTo<F8_E3M4, ht::F16>)) << "which is of another family";
+  EXPECT_FALSE((ht::LosslessTo<F8_E3M4, ht::F8_E4M3>)) << "F8_E4M3 has one digit less";
+  EXPECT_FALSE((ht::LosslessTo<ht::F6_E3M2, F8_E3M4>)) << "F8_E3M4 ends at 15.5, before 28";
+  EXPECT_FALSE((ht::UpcastableTo<F8_E3M4, ht::F16>)) << "F16 is in another family";
   EXPECT_TRUE((ht::UpcastableTo<F8_E3M4, F8_E3M4>));
   EXPECT_TRUE((ht::UpcastableTo<ht::I4, I6> && ht::UpcastableTo<I6, ht::I8>));
   EXPECT_FALSE((ht::UpcastableTo<ht::U4, I6>));
 }
 
-TEST(UsersDType, without_numbers_is_lossless_to_itself_alone) {
+TEST(UsersDType, is_lossless_only_to_itself_without_numbers) {
   EXPECT_TRUE((ht::LosslessTo<Color, Color>));
   EXPECT_FALSE((ht::LosslessTo<Color, ht::U32> || ht::LosslessTo<ht::U32, Color>));
   EXPECT_TRUE((std::same_as<ht::Common<Color, Color>, Color>));
@@ -127,7 +127,7 @@ TEST(UsersDType, converts_to_library_dtypes_explicitly) {
   EXPECT_EQ(sizeof(Mine), 1U);
 }
 
-TEST(UsersDType, that_joins_a_family_converts_implicitly_within_it) {
+TEST(UsersDType, converts_implicitly_within_its_family) {
   EXPECT_TRUE((std::is_convertible_v<I6::Element, std::int8_t> && std::is_convertible_v<I6::Element, int>));
   EXPECT_FALSE((std::is_convertible_v<I6::Element, float>));
   const int value = I6::Element(-40);
@@ -135,7 +135,7 @@ TEST(UsersDType, that_joins_a_family_converts_implicitly_within_it) {
   EXPECT_EQ(int{I6::Element(30.5)}, 30);
 }
 
-TEST(UsersDType, of_sub_byte_width_is_packed) {
+TEST(UsersDType, is_packed_if_narrower_than_a_byte) {
   std::byte bytes[6]{};
   const ht::ElementPointer<I6> pointer(bytes);
   for (int i = 0; i < 8; ++i) pointer[i] = I6::Element(4 * i - 16);

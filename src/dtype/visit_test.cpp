@@ -166,7 +166,7 @@ TEST(Visit, finds_a_user_dtype_that_is_passed) {
   EXPECT_EQ((visit_dtype<Temperature>(user_tag(1), name_of).error().code()), ErrorCode::bad_dtype);
 }
 
-TEST(FindDType, by_tag_finds_each) {
+TEST(FindDType, finds_each_by_tag) {
   for (const auto& [tag, name, bits] : pinned) {
     EXPECT_EQ(find_dtype(tag_number(tag)), (DTypeInfo{tag_number(tag), name, bits}));
   }
@@ -175,7 +175,7 @@ TEST(FindDType, by_tag_finds_each) {
   }
 }
 
-TEST(FindDType, by_name_finds_each_exact_spelling) {
+TEST(FindDType, finds_each_by_its_exact_name) {
   for (const auto& [tag, name, bits] : pinned) {
     EXPECT_EQ(find_dtype(name), (DTypeInfo{tag_number(tag), name, bits}));
   }

@@ -307,7 +307,7 @@ Error unknown_format_error(Bytes prefix, std::uint64_t file_bytes) {
   if (auto error = known_file_kind(prefix, file_bytes)) return *std::move(error);
   return Error(ErrorCode::bad_magic, "format_is_known", "is not in a known format")
       .at_offset(0)
-      .with_hint(format_text("known formats: {}", fmt::join(format_names(), ", ")));
+      .with_hint(format_text("use a file in one of these formats: {}", fmt::join(format_names(), ", ")));
 }
 
 }  // namespace ht::inline v1

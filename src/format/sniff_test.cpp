@@ -41,7 +41,7 @@ const std::string garbage = "\x01\xFF\x00\xFE\x02\x90\x00\x00garbage"s;
 
 TEST(Sniff, format_is_known_to_the_sniffer) {
   expect_kind(garbage, "format_is_known", "ht");
-  expect_kind("FUGG\3\0\0\0"s, "format_is_known", "known formats");
+  expect_kind("FUGG\3\0\0\0"s, "format_is_known", "use a file in one of these formats: ");
 }
 
 TEST(Sniff, file_is_not_an_lfs_pointer) {

@@ -40,7 +40,7 @@ TEST(Crc64, has_the_published_check_value) {
   EXPECT_EQ(sum_bit_by_bit(bytes_of("123456789")), 0xAE8B'1486'0A79'9888U);
 }
 
-TEST(Crc64, of_empty_input_is_zero) {
+TEST(Crc64, is_zero_for_empty_input) {
   EXPECT_EQ(crc64nvme(Bytes()), 0U);
   EXPECT_EQ(crc64nvme(Bytes(), 0x1234'5678'9ABC'DEF0), 0x1234'5678'9ABC'DEF0U);
 }
@@ -59,7 +59,7 @@ TEST(Crc64, matches_the_bitwise_sum_for_every_length_and_alignment) {
   }
 }
 
-TEST(Crc64, of_each_single_byte_is_correct) {
+TEST(Crc64, is_correct_for_each_single_byte) {
   for (int value = 0; value < 256; ++value) {
     const std::array one{static_cast<std::byte>(value)};
     ASSERT_EQ(crc64nvme(one), sum_bit_by_bit(one)) << value;

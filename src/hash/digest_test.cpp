@@ -15,7 +15,7 @@ std::string hex(HashAlgorithm algorithm, std::string_view text) {
   return found ? to_hex(*found) : to_string(found.error());
 }
 
-TEST(Digest, of_known_texts_matches_published_values) {
+TEST(Digest, matches_published_values) {
   EXPECT_EQ(hex(HashAlgorithm::crc64nvme, "123456789"), "ae8b14860a799888");
   EXPECT_EQ(hex(HashAlgorithm::sha256, "abc"),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
@@ -25,7 +25,7 @@ TEST(Digest, of_known_texts_matches_published_values) {
   EXPECT_EQ(hex(HashAlgorithm::xxh3_128, ""), "99aa06d3014798d86001c324468d497f");
 }
 
-TEST(Digest, in_base64_matches_object_stores) {
+TEST(Digest, base64_matches_object_stores) {
   EXPECT_EQ(to_base64(Digest(0xAE8B'1486'0A79'9888U)), "rosUhgp5mIg=");
   EXPECT_EQ(to_base64(Digest(0)), "AAAAAAAAAAA=");
   // Digests of 16 and 32 bytes, which need two and one characters of padding.

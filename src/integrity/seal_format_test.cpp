@@ -40,7 +40,7 @@ std::vector<std::byte> forged(const std::function<void(MutableBytes)>& change) {
 
 void expect_bad(Bytes bytes, std::string_view rule) {
   const auto seal = parse_seal(bytes);
-  ASSERT_FALSE(seal) << "was taken, in spite of " << rule;
+  ASSERT_FALSE(seal) << "was accepted despite the rule " << rule;
   EXPECT_EQ(seal.error().code(), ErrorCode::bad_seal);
   EXPECT_EQ(seal.error().rule(), rule) << to_string(seal.error());
   EXPECT_FALSE(seal.error().hint().empty());
@@ -50,7 +50,7 @@ void expect_unwritable(const std::function<void(Seal&)>& change, std::string_vie
   auto seal = sample();
   change(seal);
   const auto bytes = encode_seal(seal);
-  ASSERT_FALSE(bytes) << "was written, in spite of " << rule;
+  ASSERT_FALSE(bytes) << "was encoded despite the rule " << rule;
   EXPECT_EQ(bytes.error().rule(), rule) << to_string(bytes.error());
 }
 

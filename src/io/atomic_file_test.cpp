@@ -86,12 +86,12 @@ TEST_F(Replacing, keeps_the_permissions_of_the_replaced_file) {
 
 TEST_F(Replacing, keeps_the_owner_if_permitted) {
   write_file(target_, "old");
-  constexpr unsigned somebody = 12345;
-  if (chown(target_.c_str(), somebody, somebody) != 0) GTEST_SKIP() << "not root, who alone gives files away";
+  constexpr unsigned other_user = 12345;
+  if (chown(target_.c_str(), other_user, other_user) != 0) GTEST_SKIP() << "needs root to change the owner";
   ASSERT_EQ(chmod(target_.c_str(), 0600), 0);
   ASSERT_TRUE(replace());
   EXPECT_EQ(port_.stat(target_)->rights,
-            (io::Source::Rights{.permissions = 0600, .owner = somebody, .group = somebody}));
+            (io::Source::Rights{.permissions = 0600, .owner = other_user, .group = other_user}));
 }
 
 TEST_F(Replacing, works_in_the_current_folder) {
@@ -108,7 +108,7 @@ TEST_F(Replacing, removes_the_temporary_file_when_abandoned) {
   {
     auto file = AtomicFile::create(target_, IfExists::replace, port_);
     ASSERT_TRUE(file);
-    EXPECT_TRUE(folder_.names().empty()) << "it has no name yet";
+    EXPECT_TRUE(folder_.names().empty()) << "the file has no name before the rename";
   }
   EXPECT_TRUE(folder_.names().empty());
   without_nameless_files();
@@ -144,7 +144,7 @@ TEST_F(Replacing, works_without_unnamed_files) {
 TEST_F(Replacing, removes_leftovers_of_a_killed_process) {
   write_file(folder_ / ".htensor-0123-0.part", "half of a file");
   write_file(folder_ / ".htensor-0123-1.part", "");
-  write_file(folder_ / ".htensor-0123-0.other", "not ours");
+  write_file(folder_ / ".htensor-0123-0.other", "a file of another program");
   ASSERT_TRUE(replace());
   EXPECT_EQ(folder_.names(), (std::vector<std::string>{".htensor-0123-0.other", "target"}));
 }
@@ -152,9 +152,9 @@ TEST_F(Replacing, removes_leftovers_of_a_killed_process) {
 TEST_F(Replacing, keeps_files_of_live_writers) {
   without_nameless_files();
   auto theirs = AtomicFile::create(folder_ / "theirs", IfExists::replace, port_).value();
-  ASSERT_TRUE(replace()) << "theirs is claimed, and has no byte yet";
+  ASSERT_TRUE(replace()) << "an empty file of a live writer is kept";
   ASSERT_TRUE(theirs.write(0, bytes_of("theirs")));
-  ASSERT_TRUE(replace()) << "theirs is claimed";
+  ASSERT_TRUE(replace()) << "a file of a live writer is kept";
   ASSERT_TRUE(std::move(theirs).commit());
   EXPECT_EQ(folder_.names(), (std::vector<std::string>{"target", "theirs"}));
 }

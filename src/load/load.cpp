@@ -501,23 +501,29 @@ struct Placed {
   MutableBytes into;
 };
 
-// Two reads into the same bytes would race. The targets are of type Target or Placed.
-template <class Targets>
-Result<void> check_no_overlap(const Targets& targets) {
-  std::vector<MutableBytes> places;
-  for (const auto& target : targets) {
-    if (!target.into.empty()) places.push_back(target.into);
+// Two reads into the same bytes would race.
+Result<void> check_no_overlap(const Model& model, std::span<const Placed> placed) {
+  std::vector<Placed> places;
+  for (const auto& place : placed) {
+    if (!place.into.empty()) places.push_back(place);
   }
-  std::ranges::sort(places, std::less<>(), [](MutableBytes place) { return place.data(); });
+  const auto begin = [](const Placed& place) { return place.into.data(); };
+  const auto end = [](const Placed& place) { return place.into.data() + place.into.size(); };
+  std::ranges::sort(places, std::less<>(), begin);
   for (std::size_t i = 1; i < places.size(); ++i) {
-    if (places[i - 1].data() + places[i - 1].size() <= places[i].data()) continue;
-    return fail(Error(ErrorCode::overlap, "targets_do_not_overlap", "two targets overlap in memory")
+    const auto shared = std::min(end(places[i - 1]), end(places[i])) - begin(places[i]);
+    if (shared <= 0) continue;
+    return fail(Error(ErrorCode::overlap, "targets_do_not_overlap",
+                      format_text("targets of tensors '{}' and '{}' overlap by {} bytes",
+                                  model.catalog()[places[i - 1].index].name,
+                                  model.catalog()[places[i].index].name, shared))
                     .with_hint("give each tensor its own memory"));
   }
   return {};
 }
 
 Result<Loaded> load_placed(const Model& model, std::span<const Placed> places, const LoadOptions& options) {
+  HT_TRY(check_no_overlap(model, places));
   const auto& state = ModelAccess::state(model);
   std::vector<std::size_t> tensors;
   std::vector<io::Strategy::LoadRequest> requests;
@@ -576,7 +582,6 @@ Result<Loaded> stream(const Model& model, const PieceConsumer& consumer, const L
 
 Result<Loaded> load_into(const Model& model, std::span<const Target> targets, const LoadOptions& options) {
   return without_bad_alloc([&]() -> Result<Loaded> {
-    HT_TRY(check_no_overlap(targets));
     std::vector<Placed> places;
     places.reserve(targets.size());
     for (const auto& [name, into] : targets) {
@@ -599,7 +604,6 @@ Result<Loaded> load_into(const Model& model, const PlaceTensor& place, const Loa
       if (into.empty()) continue;
       places.push_back({i, into});
     }
-    HT_TRY(check_no_overlap(places));
     return load_placed(model, places, options);
   });
 }

@@ -83,7 +83,7 @@ TEST_F(LoadModel, every_call_may_fail_once) {
   }
 }
 
-TEST_F(LoadModel, a_fault_names_the_tensor) {
+TEST_F(LoadModel, fault_names_the_tensor) {
   forget_everything();
   // The second file is cut within its second tensor.
   const auto path = folder_ / "part1.safetensors";

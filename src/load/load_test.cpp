@@ -15,7 +15,7 @@ using testing::Call;
 using testing::LoadModel;
 using testing::refusal;
 
-TEST_F(LoadModel, by_each_strategy_has_all_tensors) {
+TEST_F(LoadModel, loads_all_tensors_by_each_strategy) {
   for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::read, Strategy::Kind::automatic}) {
     const auto loaded = ht::load(*model_, options(strategy));
     ASSERT_TRUE(loaded) << to_string(loaded.error());
@@ -145,7 +145,7 @@ TEST_F(LoadModel, target_size_matches_its_tensor) {
   EXPECT_EQ(loaded.error().code(), ErrorCode::size_mismatch);
   EXPECT_EQ(loaded.error().rule(), "target_size_matches_its_tensor");
   EXPECT_EQ(loaded.error().tensor(), name);
-  const std::vector<Target> unknown{{"nobody", memory}};
+  const std::vector<Target> unknown{{"unknown", memory}};
   EXPECT_EQ(ht::load_into(*model_, unknown).error().code(), ErrorCode::not_found);
 }
 
@@ -155,7 +155,9 @@ TEST_F(LoadModel, targets_do_not_overlap) {
   const std::string b = tensor(0, 1);
   const std::vector<Target> targets{{a, MutableBytes(memory).last(tensor_bytes)},
                                     {b, MutableBytes(memory).first(tensor_bytes)}};
-  testing::expect_refusal(ht::load_into(*model_, targets), ErrorCode::overlap, "targets_do_not_overlap");
+  const auto refused = ht::load_into(*model_, targets);
+  testing::expect_refusal(refused, ErrorCode::overlap, "targets_do_not_overlap");
+  EXPECT_EQ(refused.error().message(), "targets of tensors '" + b + "' and '" + a + "' overlap by 1 bytes");
   // One tensor may have two targets.
   memory.resize(2 * tensor_bytes);
   const std::vector<Target> twice{{a, MutableBytes(memory).last(tensor_bytes)},

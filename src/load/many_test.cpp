@@ -27,7 +27,7 @@ std::vector<std::byte> file_of(int tensors) {
   return testing::safetensors_file(json + "}", static_cast<std::size_t>(tensors));
 }
 
-TEST(ManyTensors, of_one_file_have_one_mapping_and_one_descriptor) {
+TEST(ManyTensors, share_one_mapping_and_one_descriptor) {
   const TemporaryFolder folder;
   constexpr int count = 10'000;
   testing::write_file(folder / "m", file_of(count));

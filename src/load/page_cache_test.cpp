@@ -80,7 +80,7 @@ class ResidencyOfModel : public ::testing::Test {
 };
 
 TEST_F(ResidencyOfModel, evict_and_prefetch_act) {
-  if (is_in_memory()) GTEST_SKIP() << "the folder for temporary files is memory itself";
+  if (is_in_memory()) GTEST_SKIP() << "the folder for temporary files is a memory file system";
   EXPECT_EQ(ht::prefetch(*model_), 4 * tensor_bytes);
   EXPECT_EQ(cached(), 4 * tensor_bytes);
   EXPECT_GE(resident_bytes(path_), 4 * tensor_bytes);

@@ -151,7 +151,7 @@ TEST_F(Sealing, quick_checks_only_sizes_and_headers) {
   flip_bit(path_, offsets_[1] + 5);
   EXPECT_TRUE(verified({.quick = true}).ok());
   EXPECT_EQ(verified({.quick = true}).verdict, Verification::Verdict::headers_match)
-      << "data that was not read";
+      << "a quick check does not read the data";
   std::filesystem::resize_file(path_, offsets_[2]);
   EXPECT_EQ(verified({.quick = true}).verdict, Verification::Verdict::truncated);
 }
@@ -359,7 +359,7 @@ TEST_F(OwnChecksums, are_compared_before_the_file_is_sealed) {
 }
 
 // A header may place the data behind any number of zeros.
-TEST_F(OwnChecksums, of_data_behind_a_long_gap_can_be_stopped) {
+TEST_F(OwnChecksums, can_be_stopped_within_a_long_gap) {
   const auto data = noise(400, 4);
   const std::int64_t dims[] = {100};
   auto header = format_ht::describe(dtype_info<F32>(), dims).value();

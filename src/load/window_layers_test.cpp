@@ -139,7 +139,7 @@ TEST(WindowLayers, ranges_that_touch_are_one) {
   EXPECT_FALSE(table.rows[0].shares || table.rows[1].shares);
 }
 
-TEST(WindowLayers, that_share_bytes_are_marked) {
+TEST(WindowLayers, shared_bytes_are_marked) {
   const auto table = Tensors()
                          .add_file("other")
                          .add("l.0.a", 100, 0)
@@ -153,7 +153,7 @@ TEST(WindowLayers, that_share_bytes_are_marked) {
   EXPECT_FALSE(table.rows[3].shares || table.rows[4].shares);
 }
 
-TEST(WindowLayers, with_overflowing_ends_are_handled) {
+TEST(WindowLayers, overflowing_ends_are_handled) {
   const auto table = Tensors().add("l.0.a", UINT64_MAX, 5).add("l.0.b", 7, 0).add("l.1.b", 7, 9).layers();
   EXPECT_EQ(table.rows[0].bytes, UINT64_MAX);
   EXPECT_TRUE(table.rows[1].shares);

@@ -68,7 +68,7 @@ TEST_F(WindowMemory, allocation_failure_in_open_is_an_error) {
   }
 }
 
-TEST_F(WindowMemory, that_runs_out_during_an_error_does_not_throw) {
+TEST_F(WindowMemory, failed_allocation_during_an_error_does_not_throw) {
   const auto model = Model::open(path_).value();
   auto window = Window::open(model, {.budget_bytes = layer_bytes, .own_thread = false}).value();
   std::filesystem::resize_file(path_, layer_bytes);

@@ -63,7 +63,7 @@ class WindowPages : public ::testing::Test {
 };
 
 TEST_F(WindowPages, shared_bytes_are_dropped_with_the_last_layer) {
-  if (in_memory_) GTEST_SKIP() << "the folder for temporary files is memory itself";
+  if (in_memory_) GTEST_SKIP() << "the folder for temporary files is a memory file system";
   LayerPages pages(model_->catalog(), table_, *mapped_, true);
   for (const std::size_t layer : {0U, 1U, 2U, 3U}) ASSERT_TRUE(pages.fetch(layer, {}, {}));
   EXPECT_EQ(cached(0), 20);

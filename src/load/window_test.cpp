@@ -130,7 +130,7 @@ TEST_F(WindowTest, resident_memory_stays_within_the_budget) {
   ASSERT_TRUE(port.sync(file));  // dirty pages cannot leave the page cache
   const bool in_memory = port.file_system(file).value() == io::FileSystem::memory;
   ASSERT_TRUE(port.close(file));
-  if (in_memory) GTEST_SKIP() << "the folder for temporary files is memory itself";
+  if (in_memory) GTEST_SKIP() << "the folder for temporary files is a memory file system";
   const auto model = Model::open(path_).value();
   ASSERT_TRUE(ht::evict(model));
   auto window = Window::open(model, {.budget_bytes = 2 * bytes, .own_thread = false}).value();

@@ -214,7 +214,7 @@ TEST_F(AnyTensors, are_cast_to_dtypes_that_hold_their_values) {
   }
 }
 
-TEST_F(AnyTensors, large_ones_are_cast_in_pieces) {
+TEST_F(AnyTensors, large_tensors_are_cast_in_pieces) {
   std::string data;
   for (int i = 0; i < 70'001; ++i) data += stored<std::int16_t>({static_cast<std::int16_t>(i % 30'000)});
   const auto tensor = only(npy_file("<i2", false, "(70001,)", data));
@@ -263,7 +263,7 @@ TEST_F(AnyTensors, blocks_are_sliced_whole) {
   expect_refusal(blocks.slice(100, 512), ErrorCode::misaligned, "rows_are_whole_bytes_and_blocks");
 }
 
-TEST_F(AnyTensors, of_an_unknown_shape_are_not_sliced) {
+TEST_F(AnyTensors, unknown_shapes_are_not_sliced) {
   const auto untyped = only(irpa_file({{.name = "t", .length = 5}}, "hello"));
   const auto error = refusal(untyped.slice(0, 1), ErrorCode::bad_shape, "sliced_tensors_have_rows");
   EXPECT_TRUE(testing::says(error, "unknown shape"));

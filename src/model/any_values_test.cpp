@@ -69,7 +69,7 @@ std::vector<double> doubles(const Range& values) {
   return result;
 }
 
-TEST_F(AnyValues, of_blocks_are_decoded) {
+TEST_F(AnyValues, blocks_are_decoded) {
   const auto tensor = blocks("Q4_0", noise_of_q4_0());
   const auto typed = tensor.tensor<Q4_0, Rank<2>>().value();
   EXPECT_EQ(typed.bytes().data(), tensor.bytes()->data());
@@ -102,7 +102,7 @@ TEST_F(AnyValues, encoding_matches_the_request) {
   expect_refusal(dense.tensor<Q4_0, Rank<1>>(), ErrorCode::dtype_mismatch, "encoding_matches_the_request");
 }
 
-TEST_F(AnyValues, of_every_encoding_are_the_same_in_either_byte_order) {
+TEST_F(AnyValues, blocks_are_equal_in_either_byte_order) {
   for (int tag = 1; tag <= UINT8_MAX; ++tag) {
     const auto encoding = find_encoding(static_cast<EncodingTag>(tag));
     if (!encoding) continue;
@@ -165,7 +165,7 @@ TEST_F(AnyValues, have_statistics_in_every_order) {
   }
 }
 
-TEST_F(AnyValues, of_a_splat_count_as_if_stored) {
+TEST_F(AnyValues, splats_count_as_if_stored) {
   const auto tensor = only(irpa_file({{.name = "t",
                                        .note = testing::tensor_note("float32", "[100]"),
                                        .length = 400,

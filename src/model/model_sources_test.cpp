@@ -111,12 +111,12 @@ TEST(ModelSources, tensors_are_mapped_one_by_one_where_the_file_does_not_fit) {
       ASSERT_TRUE(typed) << to_string(typed.error());
       EXPECT_EQ(port.mapped_regions(), 1);
     }
-    EXPECT_EQ(port.mapped_regions(), 0) << "a window goes with its tensor";
+    EXPECT_EQ(port.mapped_regions(), 0) << "a window is unmapped with its tensor";
     const auto tensor = model.at(1).value();
     const auto bytes = tensor.bytes();
     ASSERT_TRUE(bytes);
     EXPECT_TRUE(std::ranges::equal(*bytes, Bytes(file).last(28)));
-    EXPECT_EQ(port.mapped_regions(), 1) << "plain bytes are kept by the model";
+    EXPECT_EQ(port.mapped_regions(), 1) << "the model keeps the window of plain bytes";
     EXPECT_EQ(tensor.bytes()->data(), bytes->data());
     EXPECT_EQ(model.at(1)->storage()->bytes().data(), bytes->data());
     EXPECT_EQ(port.mapped_regions(), 1) << "a tensor has one window";

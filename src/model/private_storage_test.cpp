@@ -72,7 +72,7 @@ TEST_F(PrivateStorage, is_unmapped_with_its_last_owner) {
   EXPECT_EQ(port_.mapped_regions(), 0);
 }
 
-TEST_F(PrivateStorage, of_rows_is_a_part_of_the_tensor) {
+TEST_F(PrivateStorage, rows_are_a_part_of_the_tensor) {
   const auto tensor = open().at(0).value();
   const auto rows = tensor.slice(100, 200)->private_storage().value();
   EXPECT_EQ(rows.bytes().size(), 400U);
@@ -94,7 +94,7 @@ TEST_F(PrivateStorage, keeps_a_window_if_the_address_space_is_full) {
   EXPECT_EQ(port_.count(Call::map_private), 2);
 }
 
-TEST_F(PrivateStorage, of_bytes_in_memory_is_a_copy) {
+TEST_F(PrivateStorage, bytes_in_memory_are_copied) {
   const auto model = Model::from_bytes(file_, nullptr).value();
   const auto tensor = model.at(1).value();
   const auto before = first_of(tensor);
@@ -109,7 +109,7 @@ TEST_F(PrivateStorage, splat_has_no_stored_bytes) {
                  "splat_has_no_stored_bytes");
 }
 
-TEST_F(PrivateStorage, of_a_loaded_tensor_is_the_own_memory_of_the_model) {
+TEST_F(PrivateStorage, loaded_tensor_uses_the_memory_of_the_model) {
   const auto model = open();
   const auto& state = ModelAccess::state(model);
   const auto strategy = std::make_shared<io::ReadStrategy>(state.mapped->sources());

@@ -440,7 +440,7 @@ RC_GTEST_FIXTURE_PROP(Reads, equal_slices_of_larger_tensors, ()) {
   RC_ASSERT(std::memcmp(read.data(), expected.data(), expected.size() * 4) == 0);
 }
 
-TEST(Selections, of_no_element_do_not_multiply_extents) {
+TEST(Selections, empty_ones_do_not_multiply_extents) {
   constexpr std::int64_t huge = std::int64_t{1} << 62;
   const std::int64_t dims[] = {huge, huge, 0};
   const std::int64_t strides[] = {huge, huge, 1};

@@ -43,7 +43,7 @@ inline std::string index_text(const std::vector<std::pair<std::string, std::stri
 template <class T>
 Error refusal(const Result<T>& result, ErrorCode code, std::string_view rule) {
   if (result) {
-    ADD_FAILURE() << "was taken, in spite of " << rule;
+    ADD_FAILURE() << "was accepted despite the rule " << rule;
     return Error(ErrorCode::internal);
   }
   const Error error = result.error();

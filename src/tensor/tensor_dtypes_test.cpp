@@ -163,7 +163,7 @@ TEST(PackedTensor, compares_elements_with_each_other) {
   constexpr bool compares = []<class T>(std::type_identity<T>) {
     return requires(T tensor) { tensor(0) == tensor(1); };
   }(std::type_identity<Tensor<I4, Rank<1>>>{});
-  EXPECT_TRUE(compares) << "the comparison is a friend of the element that no reference leads to";
+  EXPECT_TRUE(compares) << "the comparison is not found for references";
 }
 
 TEST(PackedTensor, reads_only_by_value_when_it_is_read_only) {

@@ -36,7 +36,7 @@ static_assert(sizeof(Tensor<F32, Rank<0>>) <= 32);
 static_assert(sizeof(Tensor<I4, Shape<4>>) == 16 + 16 + 8);
 static_assert(std::is_copy_constructible_v<Matrix> && std::is_copy_assignable_v<Matrix>);
 static_assert(std::is_nothrow_move_constructible_v<Matrix> && std::is_nothrow_move_assignable_v<Matrix>);
-static_assert(!std::is_default_constructible_v<Matrix>, "there is no tensor without bytes behind it");
+static_assert(!std::is_default_constructible_v<Matrix>, "a tensor always has bytes");
 static_assert(std::same_as<decltype(std::declval<Matrix>()(0, 0)), float&>);
 static_assert(std::same_as<decltype(std::declval<ReadOnlyMatrix>()(0, 0)), const float&>);
 
@@ -263,7 +263,7 @@ TEST(Tensor, wraps_existing_bytes) {
                     "extents_are_not_negative"));
 }
 
-TEST(Tensor, over_read_only_bytes_is_read_only) {
+TEST(Tensor, is_read_only_over_read_only_bytes) {
   alignas(4) const std::array<std::byte, 16> bytes{};
   const auto storage = must(Storage::borrowed_read_only(Bytes(bytes)));
   EXPECT_TRUE(fails(Matrix::over(storage, Rank<2>(2, 2)), ErrorCode::bad_state, "storage_is_writable"));

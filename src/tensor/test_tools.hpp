@@ -31,7 +31,7 @@ template <class T>
   if (!result && result.error().code() == code && result.error().rule() == rule) {
     return ::testing::AssertionSuccess();
   }
-  if (result) return ::testing::AssertionFailure() << "it succeeded";
+  if (result) return ::testing::AssertionFailure() << "unexpected success";
   return ::testing::AssertionFailure() << to_string(result.error()) << " by rule " << result.error().rule();
 }
 

@@ -45,8 +45,9 @@ std::optional<Result<Catalog>> parse_whole(const Format& format, Bytes file, std
   if (!parsed) return fail(parsed.error());
   if (auto* catalog = std::get_if<Catalog>(&*parsed)) return std::move(*catalog);
   const Need need = std::get<Need>(*parsed);
-  require(checked::range_fits(need.offset, need.bytes, file_bytes), "a parser asks for what is there");
-  require(!part(file, need.offset, need.bytes), "a parser asks for what it has not seen");
+  require(checked::range_fits(need.offset, need.bytes, file_bytes),
+          "a parser requests bytes within the file");
+  require(!part(file, need.offset, need.bytes), "a parser requests only unread bytes");
   return std::nullopt;
 }
 
@@ -61,8 +62,9 @@ std::optional<Result<Catalog>> parse_in_parts(const Format& format, Bytes file, 
     if (!parsed) return fail(parsed.error());
     if (auto* catalog = std::get_if<Catalog>(&*parsed)) return std::move(*catalog);
     const Need need = std::get<Need>(*parsed);
-    require(checked::range_fits(need.offset, need.bytes, file_bytes), "a parser asks for what is there");
-    require(!Seen(prefix, parts).range(need.offset, need.bytes), "a parser asks for what it has not seen");
+    require(checked::range_fits(need.offset, need.bytes, file_bytes),
+            "a parser requests bytes within the file");
+    require(!Seen(prefix, parts).range(need.offset, need.bytes), "a parser requests only unread bytes");
     if (need.offset <= prefix.size()) {
       // A parser may request slightly more than it needs, so a request past the end returns the available
       // bytes.
@@ -82,16 +84,16 @@ std::optional<Result<Catalog>> parse_in_parts(const Format& format, Bytes file, 
 void check_round_trip(const Format& format, const Catalog& catalog, const ParseOptions& options) {
   const auto encoded = format.encode(catalog, {});
   if (!encoded) {
-    require(encoded.error().code() == ErrorCode::size_overflow, "what is accepted can be encoded");
+    require(encoded.error().code() == ErrorCode::size_overflow, "accepted catalogs can be encoded");
     return;
   }
   const auto again = parse_whole(format, encoded->header, encoded->file_bytes, options);
-  require(again.has_value() && again->has_value(), "what is encoded can be parsed");
-  require(same_tensors(catalog, **again), "what is encoded parses to the same tensors");
+  require(again.has_value() && again->has_value(), "encoded files can be parsed");
+  require(same_tensors(catalog, **again), "encoded files have the same tensors");
   for (std::size_t i = 0; i < catalog.size(); ++i) {
     const Entry entry = (**again)[i];
     require(entry.is_splat() || entry.file != 0 || entry.bytes == 0 || entry.offset == encoded->offsets[i],
-            "data is where the encoder said");
+            "data is at the offsets of the encoder");
   }
   const auto twice = format.encode(**again, {});
   require(twice && twice->header == encoded->header && twice->file_bytes == encoded->file_bytes,
@@ -102,17 +104,18 @@ void check_file(const Format& format, Bytes file, std::uint64_t file_bytes, bool
   const ParseOptions options{.stem = "fuzz", .allow_incomplete = allow_incomplete};
   const auto whole = parse_whole(format, file, file_bytes, options);
   const auto in_parts = parse_in_parts(format, file, file_bytes, options);
-  require(whole.has_value() == in_parts.has_value(), "parts show the same as the whole");
+  require(whole.has_value() == in_parts.has_value(), "parts and the whole have the same complete header");
   if (!whole) return;
-  require(whole->has_value() == in_parts->has_value(), "parts give the same answer");
+  require(whole->has_value() == in_parts->has_value(),
+          "parts and the whole are both accepted or both refused");
   if (!*whole) {
     const Error& error = whole->error();
-    require(!error.message().empty() && !error.rule().empty(), "an error has words");
+    require(!error.message().empty() && !error.rule().empty(), "an error has a message and a rule");
     require(to_string(error) == to_string(in_parts->error()) && error.hint() == in_parts->error().hint(),
-            "parts give the same error");
+            "parts and the whole have the same error");
     return;
   }
-  require(same_tensors(**whole, **in_parts), "parts give the same tensors");
+  require(same_tensors(**whole, **in_parts), "parts and the whole have the same tensors");
   check_round_trip(format, **whole, options);
 }
 
@@ -122,7 +125,7 @@ void check_memory(std::size_t input_bytes, const std::function<void()>& parse) {
   static const bool counting = [] {
     return __sanitizer_install_malloc_and_free_hooks(count_malloc, count_free) != 0;
   }();
-  require(counting, "the sanitizer tells of allocations");
+  require(counting, "the sanitizer reports allocations");
   const std::int64_t limit = live + 8 * static_cast<std::int64_t>(input_bytes) + (1 << 20);
   highest = live;
   parse();

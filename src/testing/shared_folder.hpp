@@ -8,7 +8,7 @@
 /// exist.
 #define HT_SHARED_OR_SKIP(variable, name)                                         \
   const std::filesystem::path variable = ::ht::testing::shared_folder() / (name); \
-  if (!std::filesystem::exists(variable)) GTEST_SKIP() << variable << " is not there"
+  if (!std::filesystem::exists(variable)) GTEST_SKIP() << variable << " does not exist"
 
 namespace ht::testing {
 

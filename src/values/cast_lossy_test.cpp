@@ -155,7 +155,7 @@ TEST(Blocks, may_be_empty) {
 }
 
 // A view of any strides converts like its copy.
-RC_GTEST_PROP(CastLossy, of_a_view_is_that_of_its_copy, ()) {
+RC_GTEST_PROP(CastLossy, equals_the_cast_of_a_copy, ()) {
   const auto rows = *rc::gen::inRange<std::int64_t>(1, 9);
   const auto columns = *rc::gen::inRange<std::int64_t>(1, 600);
   const auto step = *rc::gen::inRange<std::int64_t>(1, 4);

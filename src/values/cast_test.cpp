@@ -118,7 +118,7 @@ TEST(Cast, converts_every_true_byte_to_one) {
   EXPECT_EQ(must(cast<I4>(tensor))(2), I4::Element(1));
 }
 
-TEST(Cast, to_the_same_dtype_is_a_copy) {
+TEST(Cast, copies_to_the_same_dtype) {
   const auto tensor =
       must(Tensor<I4, Rank<1>>::of(Rank<1>(3), {I4::Element(-8), I4::Element(7), I4::Element(1)}));
   const auto same = must(upcast<I4>(tensor));

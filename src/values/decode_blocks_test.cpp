@@ -303,7 +303,7 @@ TEST(DecodeBlocks, nvfp4_ignores_the_top_bit_of_a_scale_and_takes_its_nan_as_0) 
   EXPECT_EQ(values[63], 0x1p-9F);
 }
 
-TEST(DecodeBlocks, no_blocks_write_nothing) {
+TEST(DecodeBlocks, zero_blocks_write_nothing) {
   for (const Encoding& encoding : library_encodings()) decode_blocks(encoding.tag, nullptr, 0, nullptr);
 }
 

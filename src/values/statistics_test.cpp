@@ -212,7 +212,7 @@ TEST(Statistics, count_zeros_and_subnormals_of_narrow_dtypes) {
   EXPECT_EQ(found.subnormals, 1U);
 }
 
-TEST(Statistics, of_a_view_are_those_of_its_copy) {
+TEST(Statistics, equal_the_statistics_of_a_copy) {
   const auto values = noise(40000, 0.1F);
   const auto matrix = must(Tensor<F32, Rank<2>>::of(Rank<2>(100, 400), values));
   const auto view = must(matrix.slice<1>(399, -1, -3)).transpose();
@@ -281,7 +281,7 @@ void expect_statistics_of_elements(const BlockTensor<Q4_K, Rank<1>>& blocks) {
               1e-5 * expected.standard_deviation());
 }
 
-TEST(Statistics, of_q4_k_blocks_are_those_of_their_elements) {
+TEST(Statistics, q4_k_blocks_have_those_of_their_elements) {
   const std::vector<std::uint16_t> usual = {0x2000, 0x2345, 0x1fff, 0x2801};
   const std::vector<std::uint16_t> signs = {0x2000, 0xA123, 0x0001, 0x8003};
   const std::vector<std::uint16_t> zeros = {0x0000, 0x8000, 0x3C00};
@@ -299,7 +299,7 @@ TEST(Statistics, of_q4_k_blocks_are_those_of_their_elements) {
   }
 }
 
-TEST(Statistics, of_wide_integers_are_rounded_to_nearest) {
+TEST(Statistics, wide_integers_are_rounded_to_nearest) {
   const auto found =
       must(statistics(tensor_of<U64>({std::numeric_limits<std::uint64_t>::max(), (1ULL << 53) + 1})));
   EXPECT_EQ(found.max, 0x1p64);

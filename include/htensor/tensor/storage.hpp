@@ -29,7 +29,7 @@ class Storage {
  public:
   /// Memory that the Storage or its owner object releases.
   struct Owned {};
-  /// Memory of the caller, who must keep it valid until the last handle is destroyed.
+  /// Memory of the caller. It must stay valid until the last handle is destroyed.
   struct Borrowed {};
   /// A range of a file. A writer may copy the bytes from the file instead of from memory.
   struct FileBacked {
@@ -64,7 +64,7 @@ class Storage {
   /// `out_of_memory`; `misaligned` if `alignment` is not a power of two.
   [[nodiscard]] static Result<Storage> owned(std::uint64_t bytes,
                                              std::uint64_t alignment = default_alignment);
-  /// Memory of the caller, who keeps it valid until the last handle is destroyed.
+  /// Memory of the caller. It must stay valid until the last handle is destroyed.
   [[nodiscard]] static Result<Storage> borrowed(MutableBytes bytes);
   /// The same, read-only: a mutable Tensor over it is `bad_state`.
   [[nodiscard]] static Result<Storage> borrowed_read_only(Bytes bytes);

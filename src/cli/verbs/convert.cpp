@@ -37,9 +37,10 @@ Result<std::vector<ConvertOptions::Rename>> renames_of(const std::vector<std::st
   for (const auto& text : texts) {
     const auto equals = text.find('=');
     if (equals == 0 || equals == std::string::npos) {
-      return fail(Error(ErrorCode::bad_name, "rename_has_two_names",
-                        fmt::format("--rename '{}' is not of the form A=B", printable(text)))
-                      .with_hint("for example, --rename 'model.*=*' removes the prefix 'model.'"));
+      return fail(
+          Error(ErrorCode::bad_name, "rename_has_two_names",
+                fmt::format("--rename '{}' is not of the form A=B", printable(text)))
+              .with_hint("write A=B, for example --rename 'model.*=*' to remove the prefix 'model.'"));
     }
     renames.push_back({text.substr(0, equals), text.substr(equals + 1)});
   }
@@ -55,13 +56,13 @@ Result<void> add_type_rules(std::vector<ConvertOptions::TypeRule>& rules,
     const std::string type = is_rule ? text.substr(equals + 1) : "";
     const bool is_type = option == "--cast" ? find_dtype(type).has_value() : find_encoding(type).has_value();
     if (!is_rule || !is_type) {
-      return fail(Error(ErrorCode::bad_dtype, "type_rule_names_a_type",
-                        is_rule
-                            ? fmt::format("{} '{}': '{}' is not a {}", option, printable(text),
-                                          printable(type), option == "--cast" ? "dtype" : "block encoding")
-                            : fmt::format("{} '{}' is not of the form GLOB=TYPE", option, printable(text)))
-                      .with_hint(option == "--cast" ? "for example, --cast '*=BF16' --round"
-                                                    : "for example, --quantize '*=Q8_0'"));
+      return fail(
+          Error(ErrorCode::bad_dtype, "type_rule_names_a_type",
+                is_rule ? fmt::format("{} '{}': '{}' is not a {}", option, printable(text), printable(type),
+                                      option == "--cast" ? "dtype" : "block encoding")
+                        : fmt::format("{} '{}' is not of the form GLOB=TYPE", option, printable(text)))
+              .with_hint(option == "--cast" ? "name a dtype, for example --cast '*=BF16' --round"
+                                            : "name a block encoding, for example --quantize '*=Q8_0'"));
     }
     rules.push_back({text.substr(0, equals), type});
   }

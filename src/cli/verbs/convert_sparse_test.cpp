@@ -39,7 +39,7 @@ class SparseConvert : public Cli {
     file.seekp(static_cast<std::streamoff>(begin.size() + tensor_bytes - end_bytes));
     file.write(last_.data(), end_bytes);
     ASSERT_TRUE(file.flush());
-    ASSERT_EQ(begin.size() % 8, 3U) << "which is odd";
+    ASSERT_EQ(begin.size() % 8, 3U) << "the data must begin at an unaligned offset";
     bytes_ = tensor_bytes;
   }
 
@@ -101,7 +101,7 @@ TEST_F(SparseConvert, seals_holes_as_zeros) {
     EXPECT_EQ(run("verify -q " + file).status, 0) << file;
     const auto seal = text_of(file + ".htseal");
     ASSERT_EQ(run("seal -q " + file).status, 0);
-    EXPECT_EQ(text_of(file + ".htseal"), seal) << "as if it were sealed later";
+    EXPECT_EQ(text_of(file + ".htseal"), seal) << "conversion and `htensor seal` write the same seal";
   }
 }
 

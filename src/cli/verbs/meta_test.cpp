@@ -45,7 +45,7 @@ TEST_F(CliMeta, gets_one_value) {
 TEST_F(CliMeta, metadata_has_the_key) {
   for (const std::string action : {"get", "rm"}) {
     const auto no = run("meta m.safetensors " + action + " none");
-    EXPECT_EQ(no.status, 2) << "as for a tensor that the model does not have";
+    EXPECT_EQ(no.status, 2) << "the status of a missing tensor";
     EXPECT_THAT(no.err, HasSubstr("m.safetensors: the metadata has no key 'none' [not_found]"));
     EXPECT_THAT(no.err, HasSubstr("hint: list the keys: htensor meta"));
     const auto json = run("meta m.safetensors " + action + " none --json");
@@ -203,7 +203,7 @@ TEST_F(CliMeta, accepts_values_with_special_characters) {
   const auto dashes = run("meta --type string m.gguf set k -- --text");
   EXPECT_EQ(dashes.status, 0) << dashes.err;
   EXPECT_EQ(run("meta m.gguf get k").out, "--text");
-  EXPECT_EQ(run("meta m.gguf set version 1 --type u32").status, 0) << "a key that is a verb";
+  EXPECT_EQ(run("meta m.gguf set version 1 --type u32").status, 0) << "the key is the name of a verb";
   EXPECT_EQ(run("meta m.gguf get version").out, "1");
 }
 

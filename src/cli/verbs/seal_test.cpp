@@ -130,7 +130,7 @@ TEST_F(CliSeal, seal_keeps_a_seal_that_shows_damage_unless_forced) {
   EXPECT_EQ(run("seal m.safetensors --force").status, 0);
   EXPECT_EQ(run("verify m.safetensors").status, 0);
   flip("m.safetensors.htseal", 100);
-  EXPECT_EQ(run("seal m.safetensors").status, 1) << "nobody knows what a damaged seal would show";
+  EXPECT_EQ(run("seal m.safetensors").status, 1) << "a damaged seal cannot prove that the file is intact";
   EXPECT_EQ(run("seal m.safetensors --force").status, 0);
 }
 
@@ -154,7 +154,7 @@ TEST_F(CliSeal, a_huge_splat_is_refused_and_can_be_interrupted) {
   testing::write_file(folder_ / "s.irpa",
                       testing::irpa_file({{.name = "s", .length = std::uint64_t{1} << 50, .pattern = "ab"}}));
   for (const std::string verb : {"seal", "hash --per-tensor"}) {
-    EXPECT_EQ(run(verb + " s.irpa").status, 0) << "crc64nvme does not walk it";
+    EXPECT_EQ(run(verb + " s.irpa").status, 0) << "crc64nvme computes splats without reading their bytes";
     for (const std::string algorithm : {"xxh3-128", "sha256"}) {
       const auto without = run(verb + " s.irpa --algorithm " + algorithm);
       EXPECT_EQ(without.status, 2);

@@ -158,10 +158,10 @@ TEST_F(RenewingSeal, leaves_both_old_or_both_new_after_any_failure) {
         EXPECT_EQ(port.open_files(), 0);
         const auto now = contents(folder);
         failed += static_cast<int>(!done);
-        for (const auto& [name, bytes] : now) EXPECT_FALSE(name.starts_with(".")) << name << " is litter";
+        for (const auto& [name, bytes] : now) EXPECT_FALSE(name.starts_with(".")) << name << " is a leftover";
         EXPECT_TRUE(!done || now == states.renewed);
         const auto seal = now.find(name_of_seal(states.old));
-        ASSERT_NE(seal, now.end()) << "the seal is gone";
+        ASSERT_NE(seal, now.end()) << "the seal is missing";
         const bool is_new = seal->second == states.renewed.at(seal->first);
         EXPECT_TRUE(is_new || seal->second == states.old.at(seal->first));
         // A set that is being replaced has no index until all new files are in place.
@@ -208,7 +208,7 @@ TEST_F(RenewingSeal, killed_at_any_call_leaves_a_pair_or_an_old_file_with_the_ne
       finished = WIFEXITED(status);
       EXPECT_TRUE(!finished || WEXITSTATUS(status) == 0);
       const auto repeat = [&] {
-        ASSERT_TRUE(verb.run(folder, 2, io::system_port())) << "repeating completes it";
+        ASSERT_TRUE(verb.run(folder, 2, io::system_port())) << "a second run completes the replacement";
         EXPECT_EQ(contents(folder), states.renewed);
         const auto repeated = compare_with_seal(folder / verb.model);
         EXPECT_TRUE(repeated && repeated->verdict == Verification::Verdict::intact);
@@ -217,23 +217,23 @@ TEST_F(RenewingSeal, killed_at_any_call_leaves_a_pair_or_an_old_file_with_the_ne
       EXPECT_TRUE(!finished || now == states.renewed);
       const auto verified = compare_with_seal(folder / verb.model);
       if (verb.is_set()) {
-        EXPECT_TRUE(verified && verified->ok()) << "the old set or the new one, each with its seal";
+        EXPECT_TRUE(verified && verified->ok()) << "neither the old nor the new set matches its seal";
         repeat();
         continue;
       }
       const auto seal = now.find(name_of_seal(states.old));
-      ASSERT_NE(seal, now.end()) << "the seal is gone";
+      ASSERT_NE(seal, now.end()) << "the seal is missing";
       const bool is_new_seal = seal->second == states.renewed.at(seal->first);
       EXPECT_TRUE(is_new_seal || seal->second == states.old.at(seal->first));
       const bool has_model = now.contains(verb.model);
       const bool is_new = has_files(now, states.renewed);
       EXPECT_TRUE(is_new || !has_model || has_files(now, states.old));
-      EXPECT_TRUE(is_new_seal || !is_new) << "the old seal of new files";
+      EXPECT_TRUE(is_new_seal || !is_new) << "new files have the old seal";
       EXPECT_EQ(verified && verified->ok(), has_model && is_new == is_new_seal);
       between += static_cast<int>(is_new != is_new_seal);
       repeat();
     }
-    EXPECT_GE(between, verb.is_set() ? 0 : 2) << "a name and a rename lie between";
+    EXPECT_GE(between, verb.is_set() ? 0 : 2) << "no process was killed between the two renames";
   }
 }
 

@@ -66,7 +66,7 @@ TEST(CopyParts, are_split_at_multiples_of_the_piece_size) {
   EXPECT_EQ(std::get<PartOrigin::Stored>(slice.from).offset, 107U);
 }
 
-TEST(CopyParts, of_a_splat_continue_within_its_pattern) {
+TEST(CopyParts, splats_continue_within_their_pattern) {
   PartOrigin::Repeated abc{.pattern = {std::byte{'a'}, std::byte{'b'}, std::byte{'c'}}, .pattern_bytes = 3};
   const auto rest = without_first({.offset = 0, .bytes = 10, .from = abc}, 4);
   EXPECT_EQ(std::get<PartOrigin::Repeated>(rest.from).bytes()[0], std::byte{'b'});

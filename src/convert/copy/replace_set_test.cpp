@@ -192,7 +192,7 @@ class ReplacingSets : public ::testing::Test {
       write_old(how);
       is_finished = replace_and_kill(how, call);
       const int version = version_of(open_by_name(how), how);
-      EXPECT_EQ(version_of(Model::open(set_), how), version) << "by its folder";
+      EXPECT_EQ(version_of(Model::open(set_), how), version) << "the folder opens as another version";
       EXPECT_EQ(models_in(set_).value(), std::vector{set_});
       if (how.sealed) {
         const auto verified = compare_with_seal(set_);
@@ -204,7 +204,7 @@ class ReplacingSets : public ::testing::Test {
       if (!how.onto_itself) {
         EXPECT_TRUE(others == 0 || others == version);
       }
-      EXPECT_TRUE(version == 2 || !was_new) << "the new set was there after an earlier call";
+      EXPECT_TRUE(version == 2 || !was_new) << "the old set is back after the new one";
       was_new = version == 2;
       unfinished += static_cast<int>(
           !is_finished && std::filesystem::exists(set_ / (".htensor-m" + how.extension + ".journal")));
@@ -212,7 +212,7 @@ class ReplacingSets : public ::testing::Test {
       // The next writer is a seal or the same conversion.
       if (call % 3 == 0) {
         ASSERT_TRUE(ht::seal(*open_by_name(how), {.force = true}));
-        EXPECT_EQ(version_of(open_by_name(how), how), version) << "a seal changes no set";
+        EXPECT_EQ(version_of(open_by_name(how), how), version) << "a seal does not change the set";
         ASSERT_TRUE(ht::verify(*open_by_name(how)));
         expect_no_temporary_files();
       } else {
@@ -222,11 +222,11 @@ class ReplacingSets : public ::testing::Test {
         expect_no_temporary_files();
         const auto files = static_cast<std::ptrdiff_t>(how.shards) + (how.extension == ".gguf" ? 0 : 1) +
                            (how.sealed ? 1 : 0);
-        EXPECT_EQ(std::distance(std::filesystem::directory_iterator(set_), {}), files) << "no old shard";
+        EXPECT_EQ(std::distance(std::filesystem::directory_iterator(set_), {}), files) << "old shards remain";
       }
     }
     EXPECT_TRUE(was_new);
-    EXPECT_GT(unfinished, 10) << "calls between journal and end";
+    EXPECT_GT(unfinished, 10) << "too few kills between journal and end";
   }
 
   using Files = std::map<std::filesystem::path, std::vector<std::byte>>;

@@ -48,7 +48,7 @@ TEST(Relayout, reads_few_units_of_a_column_major_tensor_at_once) {
   relayout.column_major.clear();
   EXPECT_TRUE(
       relayout_into(std::span(to).first(2 * (units - 1)), relayout, 0, [](std::uint64_t, MutableBytes bytes) {
-        EXPECT_EQ(bytes.size(), 2 * (units - 1)) << "the units of others lie together";
+        EXPECT_EQ(bytes.size(), 2 * (units - 1)) << "row-major units are adjacent";
         return Result<void>();
       }));
 }
@@ -62,12 +62,12 @@ TEST(Relayout, is_empty_for_row_major_little_endian_tensors) {
   bytes.dtype = U8::tag;
   bytes.bytes = 4;
   bytes.byte_order = ByteOrder::big;
-  EXPECT_EQ(relayout_of(bytes).value(), nullptr) << "a byte has no order";
+  EXPECT_EQ(relayout_of(bytes).value(), nullptr) << "elements of one byte have no byte order";
   auto row = plain;
   row.dims = std::span(matrix).first(1);
   row.bytes = 8;
   row.order = ElementOrder::column_major;
-  EXPECT_EQ(relayout_of(row).value(), nullptr) << "a row is a column";
+  EXPECT_EQ(relayout_of(row).value(), nullptr) << "one dimension has one order";
   auto empty = plain;
   empty.dims = none;
   empty.bytes = 0;
@@ -83,7 +83,8 @@ TEST(Relayout, byte_swaps_elements_of_every_size) {
   EXPECT_EQ(relaid(entry(BF16::tag, 4), "abcd"), "badc");
   EXPECT_EQ(relaid(entry(F32::tag, 8), "abcdefgh"), "dcbahgfe");
   EXPECT_EQ(relaid(entry(I64::tag, 16), "abcdefghijklmnop"), "hgfedcbaponmlkji");
-  EXPECT_EQ(relaid(entry(C64::tag, 16), "abcdefghijklmnop"), "dcbahgfelkjiponm") << "two numbers each";
+  EXPECT_EQ(relaid(entry(C64::tag, 16), "abcdefghijklmnop"), "dcbahgfelkjiponm")
+      << "each element has two numbers";
 }
 
 TEST(Relayout, transposes_column_major_tensors) {

@@ -66,7 +66,7 @@ TEST(PlanConversion, maps_every_byte_to_its_source) {
   ASSERT_EQ(plan.files.size(), 1U);
   const auto& file = plan.files[0];
   EXPECT_EQ(file.path, "x.safetensors");
-  ASSERT_EQ(file.parts.size(), 2U) << "one without bytes is no part";
+  ASSERT_EQ(file.parts.size(), 2U) << "a tensor without bytes has no part";
   EXPECT_EQ(std::get<PartOrigin::Stored>(file.parts[1].from), (PartOrigin::Stored{0, 1128}));
   EXPECT_EQ(file.parts[1].offset, file.header.size() + 128);
   EXPECT_EQ(file.bytes, file.header.size() + 256);
@@ -88,7 +88,7 @@ TEST(PlanConversion, filter_matches_a_tensor) {
             std::vector<std::string>{"b"});
   EXPECT_EQ(planned(source, "x.safetensors", {.filter = "z*"}).error().rule(), "filter_matches_a_tensor");
   EXPECT_EQ(planned(source, "x.safetensors", {.filter = "b["}).error().rule(), "bracket_is_closed");
-  EXPECT_TRUE(planned(catalog({}), "x.safetensors")) << "no tensors at all are no mistake";
+  EXPECT_TRUE(planned(catalog({}), "x.safetensors")) << "a model without tensors is valid";
 }
 
 TEST(PlanConversion, rename_matches_a_tensor) {
@@ -136,7 +136,8 @@ TEST(PlanConversion, shard_names_can_be_found) {
       EXPECT_EQ(plan.error().rule(), "shard_names_can_be_found") << name;
     }
     EXPECT_TRUE(planned(source, "m." + format, {.shard_bytes = 128}));
-    EXPECT_TRUE(planned(source, "m", {.format = format, .shard_bytes = 1000})) << "one is no shard";
+    EXPECT_TRUE(planned(source, "m", {.format = format, .shard_bytes = 1000}))
+        << "a single file needs no shard name";
   }
 }
 
@@ -248,7 +249,7 @@ TEST(PlanConversion, format_has_shards) {
   const auto source = catalog({{"a"}, {"b"}});
   EXPECT_EQ(planned(source, "x.irpa", {.shard_bytes = 100}).error().rule(), "format_has_shards");
   EXPECT_EQ(planned(source, "x.safetensors", {.shard_bytes = 1000}).value().files.size(), 1U)
-      << "what fits into one is one";
+      << "all tensors fit into one file";
 }
 
 TEST(PlanConversion, shards_can_be_numbered) {

@@ -138,7 +138,7 @@ TEST(GgufEdit, edits_keep_the_layout) {
   }
   EXPECT_EQ(rule(aligned, {.key = "general.alignment"}), "edits_keep_the_layout");
   EXPECT_EQ(rule(aligned, {.key = "general.alignment", .value = "128"}), "edits_keep_the_layout");
-  EXPECT_EQ(rule(aligned, {.key = "general.alignment", .value = "64"}), "") << "as it is";
+  EXPECT_EQ(rule(aligned, {.key = "general.alignment", .value = "64"}), "") << "the value is unchanged";
 }
 
 TEST(GgufEdit, does_not_mistake_other_keys_for_padding) {

@@ -166,7 +166,7 @@ TEST(Gguf, alignment_is_read_from_the_metadata) {
   }
 }
 
-TEST(Gguf, without_tensors_nothing_follows_the_metadata) {
+TEST(Gguf, nothing_follows_the_metadata_without_tensors) {
   GgufFile file;
   file.header(0, 1).pair("k", MetaType::u8, std::uint8_t{1});
   ASSERT_NE(file.size() % 32, 0U);

@@ -367,7 +367,7 @@ TEST(IrpaHostile, irpa_metadata_is_well_formed) {
   const auto file_with = [](const std::string& note) {
     return archive({{.kind = 0, .name = "htensor.metadata", .note = note}});
   };
-  ASSERT_EQ(error_of(file_with(good)).rule(), "test_expects_an_error") << "it is good as it is";
+  ASSERT_EQ(error_of(file_with(good)).rule(), "test_expects_an_error") << "the unchanged note is valid";
   std::vector<std::string> bad{"", "something else", good + "y", "METADATAv0:"};
   for (std::size_t size = 11; size < good.size(); ++size) bad.push_back(good.substr(0, size));
   auto huge = good;

@@ -330,7 +330,8 @@ TEST(Irpa, metadata_is_stored_in_an_entry_that_other_readers_skip) {
   EXPECT_EQ(parsed.metadata(), catalog.metadata());
   EXPECT_EQ(parsed.size(), 1U);
   constexpr std::size_t second_entry = testing::first_entry + 80;
-  EXPECT_EQ(load_le<std::uint32_t>(Bytes(file).subspan(second_entry + 8)), 0U) << "of the kind to be skipped";
+  EXPECT_EQ(load_le<std::uint32_t>(Bytes(file).subspan(second_entry + 8)), 0U)
+      << "the kind of skipped entries";
 }
 
 TEST(Irpa, irpa_can_store_the_value) {

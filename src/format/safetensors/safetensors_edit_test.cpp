@@ -104,7 +104,7 @@ TEST(SafetensorsEdit, grows_by_whole_blocks_with_slack) {
     EXPECT_EQ((now - begin) % 4096, 0U);
     EXPECT_GE(grown->size() - grown->find_last_not_of(' ') - 1, 1024U);
     EXPECT_TRUE(begin != 65536 || now == 131072);
-    EXPECT_EQ(after(json, {}, true), json) << "nothing grows that need not";
+    EXPECT_EQ(after(json, {}, true), json) << "the header grows only if necessary";
   }
 }
 

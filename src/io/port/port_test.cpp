@@ -245,7 +245,7 @@ TEST(PosixPort, unnamed_files_are_removed_on_close) {
       folder.path(), io::Source::Rights{.permissions = 0640, .owner = getuid(), .group = getgid()});
   if (!file) {
     EXPECT_EQ(file.error(), std::errc::operation_not_supported);
-    GTEST_SKIP() << "the folder for temporary files has none without a name";
+    GTEST_SKIP() << "the folder for temporary files does not support unnamed files";
   }
   EXPECT_EQ(port.stat(*file)->rights.permissions, 0640U);
   EXPECT_TRUE(folder.names().empty());
@@ -281,7 +281,8 @@ TEST(PosixPort, copies_from_file_to_file) {
   EXPECT_EQ(buffer[1], std::byte{'2'});
   EXPECT_EQ(buffer[3], std::byte{'4'});
   EXPECT_FALSE(port.copy_range({.from = from, .to = to, .to_offset = UINT64_MAX, .bytes = 2}));
-  EXPECT_FALSE(port.clone_range({.from = from, .to = to, .to_offset = 1, .bytes = 3})) << "not by blocks";
+  EXPECT_FALSE(port.clone_range({.from = from, .to = to, .to_offset = 1, .bytes = 3}))
+      << "offset and size are not whole blocks";
   EXPECT_TRUE(port.close(from));
   EXPECT_TRUE(port.close(to));
 }

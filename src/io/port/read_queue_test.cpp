@@ -35,7 +35,7 @@ class ReadQueues : public ::testing::TestWithParam<Kind> {
       return;
     }
     auto opened = port_.read_queue(4);
-    if (!opened) GTEST_SKIP() << "io_uring is not to be had here";
+    if (!opened) GTEST_SKIP() << "io_uring is not available";
     queue_ = *std::move(opened);
   }
   void TearDown() override {

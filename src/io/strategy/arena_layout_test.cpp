@@ -35,7 +35,7 @@ TEST(ArenaLayout, does_not_read_large_gaps_between_small_tensors) {
   EXPECT_EQ(layout.bytes, 2 * page + 64);
 }
 
-TEST(ArenaLayout, of_no_ranges_is_empty) {
+TEST(ArenaLayout, is_empty_without_ranges) {
   EXPECT_EQ(lay_out({}).value().bytes, 0U);
   const std::vector<Strategy::LoadRequest> empty{{{0, 5, 0}, 4}};
   EXPECT_EQ(lay_out(empty).value().bytes, 0U);

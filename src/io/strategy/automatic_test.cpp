@@ -16,7 +16,7 @@ Facts cold() {
 
 std::string_view code_of(Facts facts) { return choose(facts).code; }
 
-TEST(Choice, of_a_cold_file_depends_on_its_use) {
+TEST(Choice, depends_on_the_use_of_a_cold_file) {
   auto facts = cold();
   EXPECT_EQ(choose(facts).strategy, Strategy::Kind::mapped);
   EXPECT_EQ(code_of(facts), "near_and_fits");
@@ -57,7 +57,7 @@ TEST(Choice, treats_an_unknown_page_cache_as_empty_and_reports_it) {
   }
 }
 
-TEST(Choice, of_a_file_beyond_memory_is_to_stream) {
+TEST(Choice, streams_a_file_larger_than_memory) {
   auto facts = cold();
   facts.budget_bytes = 3 * gib;
   EXPECT_EQ(choose(facts).strategy, Strategy::Kind::staged);
@@ -83,14 +83,14 @@ TEST(Choice, of_a_file_beyond_memory_is_to_stream) {
   EXPECT_EQ(choose(facts).strategy, Strategy::Kind::staged);
 }
 
-TEST(Choice, of_a_network_file_is_to_read) {
+TEST(Choice, reads_a_network_file) {
   auto facts = cold();
   facts.latency = Source::Latency::far;
   EXPECT_EQ(choose(facts).strategy, Strategy::Kind::read);
   EXPECT_EQ(code_of(facts), "far_away");
 }
 
-TEST(Choice, without_mappings_never_maps) {
+TEST(Choice, never_maps_without_mappings) {
   auto facts = cold();
   facts.can_map = false;
   EXPECT_EQ(code_of(facts), "no_mapping_read");

@@ -24,12 +24,12 @@ TEST(Chunks, head_and_tail_are_not_direct) {
   EXPECT_EQ(chunks_of({{0, 10, 57}}, {16}, 32), expected);
 }
 
-TEST(Chunks, of_files_without_direct_reads_have_the_maximum_size) {
+TEST(Chunks, have_the_maximum_size_without_direct_reads) {
   const std::vector<Chunk> expected{{{0, 10, 32}, false, 0, 0}, {{0, 42, 25}, false, 0, 32}};
   EXPECT_EQ(chunks_of({{0, 10, 57}}, {0}, 32), expected);
 }
 
-TEST(Chunks, of_small_ranges_are_the_ranges) {
+TEST(Chunks, small_ranges_are_one_chunk_each) {
   const std::vector<Chunk> expected{{{1, 3, 5}, false, 0, 0}, {{0, 16, 16}, true, 2, 0}};
   EXPECT_EQ(chunks_of({{1, 3, 5}, {0, 7, 0}, {0, 16, 16}}, {16, 16}, 32), expected);
   EXPECT_TRUE(chunks_of({}, {16}, 32).empty());

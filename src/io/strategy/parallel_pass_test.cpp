@@ -131,7 +131,7 @@ TEST(ParallelPass, starts_at_most_max_ahead_pieces) {
   }
 }
 
-TEST(ParallelPass, a_stop_ends_the_wait) {
+TEST(ParallelPass, stop_ends_the_wait) {
   for (const FetchMethod& way : {one, two}) {
     std::stop_source source;
     ParallelPass pass(std::vector<std::uint64_t>(10, 10),

@@ -227,7 +227,7 @@ class Shell {
                                                   slot.chunk.range.offset))
                                     .at_path(source_of(slot).path().native())
                                     .at_offset(slot.chunk.range.offset + slot.done)
-                                    .with_hint("the file was truncated after it was opened; open it again")};
+                                    .with_hint("open the file again when no other program writes to it")};
     }
     slot.done += *done->bytes;
     if (slot.done == slot.chunk.range.bytes) return staged::Arrived{number};
@@ -302,6 +302,23 @@ Result<Staged> load(std::span<const MutableBytes> into, const Sources& sources,
   });
 }
 
+// Checks that each memory has the size of its range.
+Result<void> check_sizes(std::span<const MutableBytes> into, std::span<const FileRange> ranges) {
+  const auto refuse = [](std::string message) {
+    return fail(Error(ErrorCode::size_mismatch, "memory_size_equals_the_ranges", std::move(message))
+                    .with_hint("pass memory of the size of each range"));
+  };
+  if (into.size() != ranges.size())
+    return refuse(
+        format_text("number of targets is {} but number of ranges is {}", into.size(), ranges.size()));
+  for (std::size_t i = 0; i < into.size(); ++i) {
+    if (into[i].size() == ranges[i].bytes) continue;
+    return refuse(
+        format_text("target {} has {} bytes but its range has {}", i, into[i].size(), ranges[i].bytes));
+  }
+  return {};
+}
+
 }  // namespace
 
 std::uint64_t end_of(const FileRange& range) noexcept {
@@ -370,14 +387,7 @@ Result<Staged> load_staged(const Sources& sources, std::span<const FileRange> ra
 
 Result<Staged> load_into(std::span<const MutableBytes> into, const Sources& sources,
                          std::span<const FileRange> ranges, const StagedOptions& options) {
-  const auto as_large = [](const MutableBytes& memory, const FileRange& range) {
-    return memory.size() == range.bytes;
-  };
-  if (!std::ranges::equal(into, ranges, as_large)) {
-    return fail(Error(ErrorCode::size_mismatch, "memory_size_equals_the_ranges",
-                      "the memory and the ranges to read into it differ in size")
-                    .with_hint("pass memory of the size of each range"));
-  }
+  HT_TRY(check_sizes(into, ranges));
   const bool by_ring = options.direct && options.ring_for_memory && !is_aligned_like_files(into, ranges);
   const auto take = [&](const Chunk& chunk, Bytes bytes) -> Result<void> {
     if (by_ring)

@@ -131,7 +131,7 @@ TEST(Diagnoses, files_are_complete) {
 
 using testing::write_file;
 
-TEST(Diagnoses, of_good_files_have_the_catalog) {
+TEST(Diagnoses, good_files_have_a_catalog) {
   const testing::TemporaryFolder folder;
   write_file(folder / "a.safetensors", testing::noise_file("safetensors", {4, 5}));
   const auto diagnosis = diagnose(folder / "a.safetensors").value();
@@ -142,7 +142,7 @@ TEST(Diagnoses, of_good_files_have_the_catalog) {
   EXPECT_TRUE(diagnosis.warnings.empty());
 }
 
-TEST(Diagnoses, of_truncated_files_name_the_missing_bytes) {
+TEST(Diagnoses, truncated_files_report_the_missing_bytes) {
   const testing::TemporaryFolder folder;
   auto file = testing::noise_file("safetensors", {4, 5});
   file.resize(file.size() - 3);
@@ -154,7 +154,7 @@ TEST(Diagnoses, of_truncated_files_name_the_missing_bytes) {
   EXPECT_EQ(diagnosis.model->size(), 2U);
 }
 
-TEST(Diagnoses, of_malformed_files_have_a_path_and_a_likely_format) {
+TEST(Diagnoses, malformed_files_have_a_path_and_a_likely_format) {
   const testing::TemporaryFolder folder;
   write_file(folder / "a.safetensors", std::vector<std::byte>(100));
   const auto diagnosis = diagnose(folder / "a.safetensors").value();
@@ -164,7 +164,7 @@ TEST(Diagnoses, of_malformed_files_have_a_path_and_a_likely_format) {
   EXPECT_EQ(diagnosis.problems[0].path(), (folder / "a.safetensors").string());
 }
 
-TEST(Diagnoses, of_sets_list_missing_files) {
+TEST(Diagnoses, sets_list_missing_files) {
   const testing::TemporaryFolder folder;
   write_file(folder / "b.safetensors", testing::shard_file({"b"}));
   const auto index = testing::index_text({{"a", "a.safetensors"}, {"b", "b.safetensors"}});

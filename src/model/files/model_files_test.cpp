@@ -176,7 +176,8 @@ TEST_F(Merging, merged_models_agree_on_metadata) {
   EXPECT_NE(refused.error().message().find("'k'"), std::string_view::npos);
   write("c.safetensors", "c", R"("general.alignment":"32")");
   write("d.safetensors", "d", R"("general.alignment":"64")");
-  EXPECT_TRUE(merge({"c.safetensors", "d.safetensors"})) << "the layout of a file is not the model's";
+  EXPECT_TRUE(merge({"c.safetensors", "d.safetensors"}))
+      << "keys of the layout belong to a file, not to the model";
 }
 
 TEST_F(ModelFolder, folder_holds_weights) {

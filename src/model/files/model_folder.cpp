@@ -139,7 +139,8 @@ Error no_weights_in(const Path& folder, const Names& names, const OpenOptions& o
     }
   }
   return error("the folder has no weights file",
-               format_text("known formats: {}", fmt::join(format_names(options.formats), ", ")));
+               format_text("open a folder with files in one of these formats: {}",
+                           fmt::join(format_names(options.formats), ", ")));
 }
 
 std::vector<FolderModel> group_files(const Path& folder, const Names& weights, const OpenOptions& options) {

@@ -116,7 +116,7 @@ TEST_F(Unfinished, journaled_files_exist) {
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code(), ErrorCode::missing_shard);
   EXPECT_EQ(done.error().rule(), "journaled_files_exist");
-  EXPECT_EQ(folder_.names(), before) << "nothing is touched";
+  EXPECT_EQ(folder_.names(), before) << "a file was changed";
 }
 
 TEST_F(Unfinished, set_has_one_writer) {
@@ -130,7 +130,7 @@ TEST_F(Unfinished, set_has_one_writer) {
     EXPECT_EQ(second.error().code(), ErrorCode::in_use);
     EXPECT_EQ(second.error().rule(), "set_has_one_writer");
   }
-  EXPECT_TRUE(SetLock::acquire(folder_ / "n.safetensors", port_)) << "another set";
+  EXPECT_TRUE(SetLock::acquire(folder_ / "n.safetensors", port_)) << "a set of another name";
 }
 
 TEST_F(Unfinished, set_is_unchanged_while_opening) {
@@ -150,7 +150,7 @@ TEST_F(Unfinished, set_is_unchanged_while_opening) {
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code(), ErrorCode::changed_underfoot);
   EXPECT_EQ(opened.error().rule(), "set_is_unchanged_while_opening");
-  EXPECT_GT(replaced, 1) << "tried again";
+  EXPECT_GT(replaced, 1) << "opening was not retried";
   port_.before_each({});
   EXPECT_TRUE(Model::open(index, {.port = &port_}));
 }
@@ -181,7 +181,7 @@ TEST_F(Unfinished, old_files_stay_until_all_new_files_are_renamed) {
   const auto before = folder_.names();
   const auto done = finish_set(folder_ / "m.safetensors.index.json", port_);
   testing::expect_refusal(done, ErrorCode::missing_shard, "journaled_files_exist");
-  EXPECT_EQ(folder_.names(), before) << "nothing is touched";
+  EXPECT_EQ(folder_.names(), before) << "a file was changed";
 }
 
 TEST_F(Unfinished, old_files_are_removed_after_the_last_rename_is_synced) {
@@ -210,7 +210,8 @@ TEST_F(Unfinished, journal_is_removed_before_the_files_of_an_unstarted_replaceme
     port.fail_from(testing::Call::unlink, nth, std::errc::io_error);
     EXPECT_FALSE(finish_set(folder_ / "m.safetensors.index.json", port));
     const bool has_journal = std::filesystem::exists(folder_ / ".htensor-m.safetensors.journal");
-    EXPECT_TRUE(!has_journal || std::filesystem::exists(folder_ / ".htensor-5.part")) << "it is in effect";
+    EXPECT_TRUE(!has_journal || std::filesystem::exists(folder_ / ".htensor-5.part"))
+        << "the journal was removed before its files";
   }
 }
 
