@@ -14,7 +14,7 @@
 namespace ht::memory_test {
 namespace {
 
-constexpr std::size_t tensors = 100'000;
+constexpr std::size_t tensors = 20'000;
 
 // Discards standard output during its lifetime.
 class WithoutOutput {
