@@ -1,4 +1,4 @@
-#include "compute/conv_kernels.hpp"
+#include "compute/nn/conv_kernels.hpp"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 
 // Highway compiles this file again for each target.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "compute/conv_kernels.cpp"
+#define HWY_TARGET_INCLUDE "compute/nn/conv_kernels.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 

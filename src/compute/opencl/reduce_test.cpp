@@ -5,7 +5,7 @@
 #include <htensor/compute/elementwise.hpp>
 #include <limits>
 
-#include "compute/opencl_compute_test.hpp"
+#include "compute/opencl/opencl_test.hpp"
 
 namespace ht::opencl_reduce_test {
 namespace {

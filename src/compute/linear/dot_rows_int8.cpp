@@ -3,9 +3,9 @@
 // Lane i of 8 is the exact integer sum of the elements 4i to 4i + 3 of a group of 32. Blocks of 32 elements
 // are one group. Blocks of 256 add 8 groups, each times its integer scale. Lanes are then converted to F32
 // and multiplied by the scales of both sides.
-#include "compute/dot_rows.hpp"
+#include "compute/linear/dot_rows.hpp"
 
-#include "compute/dot_targets.hpp"
+#include "compute/linear/dot_targets.hpp"
 #include "values/targets.hpp"
 
 #include <algorithm>
@@ -14,11 +14,11 @@
 #include <limits>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "compute/dot_rows_int8.cpp"
+#define HWY_TARGET_INCLUDE "compute/linear/dot_rows_int8.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "compute/dot_vectors.hpp"
+#include "compute/linear/dot_vectors.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace ht::inline v1::compute::HWY_NAMESPACE {

@@ -1,4 +1,4 @@
-#include "compute/gemm_blas.hpp"
+#include "compute/gemm/gemm_blas.hpp"
 
 #include <dlfcn.h>
 

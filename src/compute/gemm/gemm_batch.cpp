@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/format_text.hpp"
-#include "compute/gemm.hpp"
+#include "compute/gemm/gemm.hpp"
 
 namespace ht::inline v1::detail {
 namespace {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/fault_registry.hpp"
-#include "compute/gemm.hpp"
-#include "compute/gemm_blas.hpp"
+#include "compute/gemm/gemm.hpp"
+#include "compute/gemm/gemm_blas.hpp"
 #include "tensor/test_random.hpp"
 #include "tensor/test_tools.hpp"
 #include "testing/blocked_signal.hpp"

@@ -1,14 +1,14 @@
 // Computes one block of the result at a time. Parts of both operands that fit the caches are copied into
 // strips, in the order in which the innermost loop reads them, and padded with zeros. The innermost loop
 // keeps a tile of the result, 4 rows of 2 vectors, in registers.
-#include "compute/gemm_kernel.hpp"
+#include "compute/gemm/gemm_kernel.hpp"
 
 #include "values/kernel_targets.hpp"
 #include "values/targets.hpp"
 
 // Highway compiles this file again for each target.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "compute/gemm_kernel.cpp"
+#define HWY_TARGET_INCLUDE "compute/gemm/gemm_kernel.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 

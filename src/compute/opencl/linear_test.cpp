@@ -6,7 +6,7 @@
 #include <htensor/compute/linear.hpp>
 #include <htensor/compute/matmul.hpp>
 
-#include "compute/opencl_compute_test.hpp"
+#include "compute/opencl/opencl_test.hpp"
 
 namespace ht::opencl_linear_test {
 namespace {

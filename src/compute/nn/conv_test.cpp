@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "compute/nn_test.hpp"
+#include "compute/nn/nn_test.hpp"
 #include "tensor/test_random.hpp"
 #include "values/targets_test.hpp"
 

@@ -8,8 +8,8 @@
 
 #include "base/format_text.hpp"
 #include "base/workers.hpp"
-#include "compute/dot_rows.hpp"
-#include "compute/gemm.hpp"
+#include "compute/gemm/gemm.hpp"
+#include "compute/linear/dot_rows.hpp"
 #include "values/convert_kernels.hpp"
 #include "values/convert_values.hpp"
 

@@ -11,7 +11,7 @@
 #include <limits>
 #include <vector>
 
-#include "compute/opencl_compute_test.hpp"
+#include "compute/opencl/opencl_test.hpp"
 
 namespace ht::opencl_nn_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "compute/gemm.hpp"
+#include "compute/gemm/gemm.hpp"
 
 #include <algorithm>
 #include <climits>
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/workers.hpp"
-#include "compute/gemm_blas.hpp"
-#include "compute/gemm_kernel.hpp"
+#include "compute/gemm/gemm_blas.hpp"
+#include "compute/gemm/gemm_kernel.hpp"
 
 namespace ht::inline v1::compute {
 namespace {

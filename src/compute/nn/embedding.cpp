@@ -1,7 +1,7 @@
 #include <htensor/compute/embedding.hpp>
 
 #include "base/format_text.hpp"
-#include "compute/rows.hpp"
+#include "compute/nn/rows.hpp"
 #include "values/convert_values.hpp"
 
 namespace ht::inline v1::detail {

@@ -4,9 +4,9 @@
 // elements at a time to a sink, which multiplies and adds. src/values/decode_reference.hpp has the byte maps.
 // Except in Q8_0, each element is multiplied by its scale, not the sum of its group. Where scale · q and the
 // offset of Q4_K nearly cancel, the error of such a sum would not be bounded by the products.
-#include "compute/dot_rows.hpp"
+#include "compute/linear/dot_rows.hpp"
 
-#include "compute/dot_targets.hpp"
+#include "compute/linear/dot_targets.hpp"
 #include "values/targets.hpp"
 
 #include <algorithm>
@@ -20,11 +20,11 @@
 #include "values/iq_tables.hpp"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "compute/dot_rows.cpp"
+#define HWY_TARGET_INCLUDE "compute/linear/dot_rows.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "compute/dot_vectors.hpp"
+#include "compute/linear/dot_vectors.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace ht::inline v1::compute::HWY_NAMESPACE {

@@ -5,7 +5,7 @@
 #include <htensor/compute/nn.hpp>
 #include <vector>
 
-#include "compute/nn_test.hpp"
+#include "compute/nn/nn_test.hpp"
 #include "tensor/test_random.hpp"
 
 namespace ht::rope_test {

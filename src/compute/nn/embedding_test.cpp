@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compute/nn_test.hpp"
+#include "compute/nn/nn_test.hpp"
 
 namespace ht::embedding_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "compute/dot_rows.hpp"
+#include "compute/linear/dot_rows.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

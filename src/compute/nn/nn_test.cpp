@@ -9,7 +9,7 @@
 #include <numeric>
 #include <vector>
 
-#include "compute/nn_test.hpp"
+#include "compute/nn/nn_test.hpp"
 #include "tensor/test_random.hpp"
 
 namespace ht::nn_test {

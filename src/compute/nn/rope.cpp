@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/format_text.hpp"
-#include "compute/row_kernels.hpp"
-#include "compute/rows.hpp"
+#include "compute/nn/row_kernels.hpp"
+#include "compute/nn/rows.hpp"
 
 namespace ht::inline v1 {
 namespace {

@@ -1,4 +1,4 @@
-#include "compute/row_kernels.hpp"
+#include "compute/nn/row_kernels.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -9,11 +9,11 @@
 
 // Highway compiles this file again for each target.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "compute/row_kernels.cpp"
+#define HWY_TARGET_INCLUDE "compute/nn/row_kernels.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "compute/kernel_math.hpp"
+#include "compute/nn/kernel_math.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace ht::inline v1::nn::HWY_NAMESPACE {

@@ -1,5 +1,5 @@
 // Compares kernels with references in a wider type, on every target of this machine.
-#include "compute/row_kernels.hpp"
+#include "compute/nn/row_kernels.hpp"
 
 #include <gtest/gtest.h>
 
