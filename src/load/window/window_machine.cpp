@@ -1,4 +1,4 @@
-#include "load/window_machine.hpp"
+#include "load/window/window_machine.hpp"
 
 #include <algorithm>
 #include <concepts>

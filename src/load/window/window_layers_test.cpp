@@ -1,4 +1,4 @@
-#include "load/window_layers.hpp"
+#include "load/window/window_layers.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "load/window_test.hpp"
+#include "load/window/window_test.hpp"
 #include "model/test_models.hpp"
 #include "testing/blocked_signal.hpp"
 #include "testing/faulty_port.hpp"

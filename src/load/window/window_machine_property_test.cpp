@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "load/window_machine.hpp"
+#include "load/window/window_machine.hpp"
 
 namespace ht::window::window_machine_property_test {
 namespace {

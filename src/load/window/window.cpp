@@ -10,8 +10,8 @@
 #include "base/format_text.hpp"
 #include "io/port/port.hpp"
 #include "io/strategy/automatic.hpp"
-#include "load/window_layers.hpp"
-#include "load/window_machine.hpp"
+#include "load/window/window_layers.hpp"
+#include "load/window/window_machine.hpp"
 #include "model/model_access.hpp"
 
 namespace ht::inline v1 {

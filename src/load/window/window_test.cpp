@@ -10,7 +10,7 @@
 
 #include "format/irpa/irpa_test_archive.hpp"
 #include "io/port/port.hpp"
-#include "load/window_test.hpp"
+#include "load/window/window_test.hpp"
 #include "model/test_models.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
