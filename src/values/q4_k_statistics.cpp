@@ -6,8 +6,8 @@
 #include <htensor/dtype/encoding.hpp>
 
 #include "base/prefetch.hpp"
+#include "values/blocks/decode_blocks.hpp"
 #include "values/convert_kernels.hpp"
-#include "values/decode_blocks.hpp"
 #include "values/kernel_targets.hpp"
 #include "values/strip_statistics.hpp"
 #include "values/targets.hpp"

@@ -1,9 +1,10 @@
 // Kernels for F32 vectors. Highway compiles them once per target, and the processor selects the target.
 //
 // `unpack` widens one step of a row (one or two blocks, or 32 dense elements) in element order. It passes 32
-// elements at a time to a sink, which multiplies and adds. src/values/decode_reference.hpp has the byte maps.
-// Except in Q8_0, each element is multiplied by its scale, not the sum of its group. Where scale · q and the
-// offset of Q4_K nearly cancel, the error of such a sum would not be bounded by the products.
+// elements at a time to a sink, which multiplies and adds. src/values/blocks/decode_reference.hpp has the
+// byte maps. Except in Q8_0, each element is multiplied by its scale, not the sum of its group. Where
+// scale · q and the offset of Q4_K nearly cancel, the error of such a sum would not be bounded by the
+// products.
 #include "compute/linear/dot_rows.hpp"
 
 #include "compute/linear/dot_targets.hpp"
@@ -15,9 +16,9 @@
 #include <htensor/dtype/encoding.hpp>
 #include <type_traits>
 
+#include "values/blocks/iq_tables.hpp"
 #include "values/convert_kernels.hpp"
 #include "values/convert_values.hpp"
-#include "values/iq_tables.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "compute/linear/dot_rows.cpp"

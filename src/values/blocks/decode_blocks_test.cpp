@@ -1,4 +1,4 @@
-#include "values/decode_blocks.hpp"
+#include "values/blocks/decode_blocks.hpp"
 
 #include <gtest/gtest.h>
 
@@ -23,8 +23,8 @@
 #include "dtype/block_numbers.hpp"
 #include "testing/library_types.hpp"
 #include "testing/shared_folder.hpp"
-#include "values/decode_reference.hpp"
-#include "values/iq_tables.hpp"
+#include "values/blocks/decode_reference.hpp"
+#include "values/blocks/iq_tables.hpp"
 #include "values/targets_test.hpp"
 
 namespace ht::decode_blocks_test {

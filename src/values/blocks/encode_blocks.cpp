@@ -1,4 +1,4 @@
-#include "values/encode_blocks.hpp"
+#include "values/blocks/encode_blocks.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -9,7 +9,7 @@
 #include <htensor/dtype/scalar.hpp>
 #include <limits>
 
-#include "values/fit_scales.hpp"
+#include "values/blocks/fit_scales.hpp"
 
 namespace ht::inline v1 {
 namespace {

@@ -7,8 +7,8 @@
 #include <htensor/dtype/encoding.hpp>
 #include <memory>
 
-#include "values/decode_blocks.hpp"
-#include "values/decode_reference.hpp"
+#include "values/blocks/decode_blocks.hpp"
+#include "values/blocks/decode_reference.hpp"
 #include "values/targets_test.hpp"
 
 namespace {

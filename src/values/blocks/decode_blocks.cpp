@@ -4,14 +4,14 @@
 // become int8 in a buffer on the stack. Then runs of 16 or 32 elements are multiplied by their scale.
 // Elements of 1 or 2 bits and of code books are assembled 8 at a time in a 64-bit word. decode_reference.hpp
 // has the byte maps.
-#include "values/decode_blocks.hpp"
+#include "values/blocks/decode_blocks.hpp"
 
 #include <array>
 #include <bit>
 #include <cstring>
 #include <htensor/dtype/encoding.hpp>
 
-#include "values/iq_tables.hpp"
+#include "values/blocks/iq_tables.hpp"
 #include "values/targets.hpp"
 
 #ifndef HT_DECODE_BLOCKS_ONCE
@@ -36,7 +36,7 @@ constexpr auto spread_bytes = [] {
 
 // Highway compiles this file again for each target.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "values/decode_blocks.cpp"
+#define HWY_TARGET_INCLUDE "values/blocks/decode_blocks.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 

@@ -1,4 +1,4 @@
-#include "values/encode_blocks.hpp"
+#include "values/blocks/encode_blocks.hpp"
 
 #include <gtest/gtest.h>
 

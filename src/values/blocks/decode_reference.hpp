@@ -11,7 +11,7 @@
 #include <htensor/dtype/encoding.hpp>
 #include <htensor/dtype/scalar.hpp>
 
-#include "values/iq_tables.hpp"
+#include "values/blocks/iq_tables.hpp"
 
 namespace ht::inline v1::reference {
 
