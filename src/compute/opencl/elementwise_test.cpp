@@ -3,7 +3,7 @@
 
 #include <htensor/compute/elementwise.hpp>
 
-#include "device/opencl_test.hpp"
+#include "device/opencl/opencl_test.hpp"
 
 namespace ht::opencl_elementwise_test {
 namespace {

@@ -5,7 +5,7 @@
 #include <htensor/values/cast.hpp>
 #include <limits>
 
-#include "device/opencl_test.hpp"
+#include "device/opencl/opencl_test.hpp"
 
 namespace ht::tests {
 

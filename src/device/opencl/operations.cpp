@@ -2,7 +2,7 @@
 #include <functional>
 
 #include "base/format_text.hpp"
-#include "device/opencl_call.hpp"
+#include "device/opencl/call.hpp"
 
 namespace ht::inline v1::opencl {
 namespace {

@@ -4,7 +4,7 @@
 #include <htensor/device/transfer.hpp>
 #include <thread>
 
-#include "device/opencl_test.hpp"
+#include "device/opencl/opencl_test.hpp"
 
 namespace ht::opencl_copy_test {
 namespace {

@@ -1,7 +1,7 @@
 // For builds without OpenCL's headers: every call fails with an error that says so.
 #include <htensor/device/transfer.hpp>
 
-#include "device/opencl_listing.hpp"
+#include "device/opencl/listing.hpp"
 
 namespace ht::inline v1 {
 

@@ -1,4 +1,4 @@
-#include "device/opencl_memory.hpp"
+#include "device/opencl/memory.hpp"
 
 #include <algorithm>
 #include <htensor/base/bytes.hpp>

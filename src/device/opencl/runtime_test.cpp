@@ -1,9 +1,9 @@
-#include "device/opencl_runtime.hpp"
+#include "device/opencl/runtime.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "device/opencl_test.hpp"
+#include "device/opencl/opencl_test.hpp"
 
 namespace ht::opencl_runtime_test {
 namespace {

@@ -1,4 +1,4 @@
-#include "device/opencl_library.hpp"
+#include "device/opencl/library.hpp"
 
 #include <dlfcn.h>
 

@@ -1,4 +1,4 @@
-// Compiled with opencl_absent.cpp in place of the runtime.
+// Compiled with absent.cpp in place of the runtime.
 #include <gtest/gtest.h>
 
 #include <htensor/device/transfer.hpp>

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "device/opencl_call.hpp"
+#include "device/opencl/call.hpp"
 
 namespace ht::inline v1::opencl {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "device/opencl_library.hpp"
+#include "device/opencl/library.hpp"
 
 namespace ht::inline v1::opencl {
 

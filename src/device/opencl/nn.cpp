@@ -1,5 +1,5 @@
 // slice::Nn on OpenCL devices: rows, norms, activations, rotary embedding and lookup.
-#include "device/opencl_call.hpp"
+#include "device/opencl/call.hpp"
 
 namespace ht::inline v1::opencl {
 

@@ -1,5 +1,5 @@
 // slice::Linear and slice::Conv on OpenCL devices.
-#include "device/opencl_call.hpp"
+#include "device/opencl/call.hpp"
 
 namespace ht::inline v1::opencl {
 namespace {

@@ -1,11 +1,11 @@
-#include "device/opencl_kernels.hpp"
+#include "device/opencl/kernels.hpp"
 
 #include <array>
 #include <initializer_list>
 #include <string_view>
 #include <utility>
 
-#include "device/opencl_nn_kernels.hpp"
+#include "device/opencl/nn_kernels.hpp"
 
 namespace ht::inline v1::opencl {
 namespace {

@@ -1,4 +1,4 @@
-#include "device/opencl_kernels.hpp"
+#include "device/opencl/kernels.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "device/opencl_memory.hpp"
+#include "device/opencl/memory.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <fstream>
 #include <memory>
 
-#include "device/opencl_test.hpp"
+#include "device/opencl/opencl_test.hpp"
 #include "testing/temporary_folder.hpp"
 
 namespace ht::opencl_memory_test {

@@ -1,11 +1,11 @@
-#include "device/opencl_runtime.hpp"
+#include "device/opencl/runtime.hpp"
 
 #include <cstdlib>
 #include <string_view>
 
 #include "base/format_text.hpp"
 #include "base/workers.hpp"
-#include "device/opencl_listing.hpp"
+#include "device/opencl/listing.hpp"
 
 namespace ht::inline v1::opencl {
 namespace {

@@ -1,4 +1,4 @@
-#include "device/opencl_call.hpp"
+#include "device/opencl/call.hpp"
 
 #include <htensor/dtype/relations.hpp>
 #include <limits>

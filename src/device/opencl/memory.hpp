@@ -5,7 +5,7 @@
 #include <htensor/tensor/storage.hpp>
 #include <vector>
 
-#include "device/opencl_runtime.hpp"
+#include "device/opencl/runtime.hpp"
 
 namespace ht::inline v1::opencl {
 

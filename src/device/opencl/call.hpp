@@ -10,8 +10,8 @@
 #include <string>
 #include <utility>
 
-#include "device/opencl_kernels.hpp"
-#include "device/opencl_memory.hpp"
+#include "device/opencl/kernels.hpp"
+#include "device/opencl/memory.hpp"
 
 namespace ht::inline v1::opencl {
 

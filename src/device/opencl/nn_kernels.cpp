@@ -1,4 +1,4 @@
-#include "device/opencl_nn_kernels.hpp"
+#include "device/opencl/nn_kernels.hpp"
 
 namespace ht::inline v1::opencl {
 
