@@ -1,4 +1,4 @@
-#include "bench/load/runner.hpp"
+#include "bench/turns/runner.hpp"
 
 #include <unistd.h>
 
@@ -9,9 +9,9 @@
 #include <random>
 #include <thread>
 
-#include "bench/load/free_memory.hpp"
-#include "bench/load/must.hpp"
-#include "bench/load/page_cache.hpp"
+#include "bench/turns/free_memory.hpp"
+#include "bench/turns/must.hpp"
+#include "bench/turns/page_cache.hpp"
 
 namespace ht::bench {
 namespace {

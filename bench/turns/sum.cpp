@@ -1,4 +1,4 @@
-#include "bench/load/sum.hpp"
+#include "bench/turns/sum.hpp"
 
 #include <algorithm>
 #include <array>

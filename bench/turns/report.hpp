@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "bench/load/options.hpp"
-#include "bench/load/runner.hpp"
+#include "bench/turns/options.hpp"
+#include "bench/turns/runner.hpp"
 
 namespace ht::bench {
 

@@ -7,7 +7,7 @@
 #include <htensor/load/load.hpp>
 #include <string>
 
-#include "bench/load/must.hpp"
+#include "bench/turns/must.hpp"
 
 namespace ht::bench {
 

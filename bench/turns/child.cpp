@@ -1,4 +1,4 @@
-#include "bench/load/child.hpp"
+#include "bench/turns/child.hpp"
 
 #include <fcntl.h>
 #include <spawn.h>
@@ -9,7 +9,7 @@
 #include <csignal>
 #include <filesystem>
 
-#include "bench/load/must.hpp"
+#include "bench/turns/must.hpp"
 
 extern char** environ;
 

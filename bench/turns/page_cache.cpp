@@ -1,5 +1,5 @@
-#include "bench/load/page_cache.hpp"
-#include "bench/load/must.hpp"
+#include "bench/turns/page_cache.hpp"
+#include "bench/turns/must.hpp"
 #include "src/io/port/port.hpp"
 
 #include <chrono>

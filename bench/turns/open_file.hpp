@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <htensor/base/bytes.hpp>
 
-#include "bench/load/must.hpp"
+#include "bench/turns/must.hpp"
 
 namespace ht::bench {
 

@@ -1,4 +1,4 @@
-#include "bench/load/report.hpp"
+#include "bench/turns/report.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "bench/load/must.hpp"
+#include "bench/turns/must.hpp"
 
 namespace ht::bench {
 namespace {

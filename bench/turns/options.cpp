@@ -1,10 +1,10 @@
-#include "bench/load/options.hpp"
+#include "bench/turns/options.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <string_view>
 
-#include "bench/load/must.hpp"
+#include "bench/turns/must.hpp"
 
 namespace ht::bench {
 namespace {

@@ -1,5 +1,5 @@
-#include "bench/load/free_memory.hpp"
-#include "bench/load/must.hpp"
+#include "bench/turns/free_memory.hpp"
+#include "bench/turns/must.hpp"
 
 #include <sys/mman.h>
 

@@ -1,13 +1,13 @@
-#include "bench/load/workload.hpp"
+#include "bench/turns/workload.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <htensor/format/names.hpp>
 #include <htensor/model/model.hpp>
 
-#include "bench/load/child.hpp"
-#include "bench/load/must.hpp"
-#include "bench/load/sum.hpp"
+#include "bench/turns/child.hpp"
+#include "bench/turns/must.hpp"
+#include "bench/turns/sum.hpp"
 
 namespace ht::bench {
 namespace {

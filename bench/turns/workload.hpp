@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/load/open_file.hpp"
+#include "bench/turns/open_file.hpp"
 
 namespace ht::bench {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/load/turn.hpp"
+#include "bench/turns/turn.hpp"
 
 namespace ht::bench {
 
