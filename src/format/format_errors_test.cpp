@@ -1,11 +1,11 @@
-#include "format/common.hpp"
+#include "format/format_errors.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <htensor/dtype/dtypes.hpp>
 
-namespace ht::common_test {
+namespace ht::format_errors_test {
 namespace {
 
 constexpr std::array<std::int64_t, 2> dims{2, 3};
@@ -68,4 +68,4 @@ TEST(Carried, format_carries_metadata) {
 }
 
 }  // namespace
-}  // namespace ht::common_test
+}  // namespace ht::format_errors_test

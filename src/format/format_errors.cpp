@@ -1,4 +1,4 @@
-#include "format/common.hpp"
+#include "format/format_errors.hpp"
 
 #include <algorithm>
 #include <bit>

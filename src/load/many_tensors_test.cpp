@@ -10,7 +10,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht::many_test {
+namespace ht::many_tensors_test {
 namespace {
 
 using testing::Call;
@@ -78,4 +78,4 @@ TEST(ManyModels, can_be_opened_and_closed_from_many_threads) {
 }
 
 }  // namespace
-}  // namespace ht::many_test
+}  // namespace ht::many_tensors_test
