@@ -11,6 +11,7 @@
 
 #include "base/format_text.hpp"
 #include "base/utf8.hpp"
+#include "convert/plan/plan.hpp"
 #include "convert/plan/target_catalog.hpp"
 #include "format/irpa/irpa.hpp"
 #include "format/shards/numbered_name.hpp"
