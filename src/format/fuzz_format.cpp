@@ -1,4 +1,4 @@
-#include "testing/fuzz_format.hpp"
+#include "format/fuzz_format.hpp"
 
 #include <sanitizer/allocator_interface.h>
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "testing/same_tensors.hpp"
+#include "format/test_same_tensors.hpp"
 
 namespace ht::testing {
 namespace {
