@@ -5,7 +5,7 @@
 #include <cstring>
 #include <htensor/dtype/encoding.hpp>
 
-#include "base/prefetch.hpp"
+#include "base/memory_hints.hpp"
 #include "values/blocks/decode_blocks.hpp"
 #include "values/convert_kernels.hpp"
 #include "values/kernel_targets.hpp"

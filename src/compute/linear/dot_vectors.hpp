@@ -30,7 +30,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "base/prefetch.hpp"
+#include "base/memory_hints.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace ht::inline v1::compute::HWY_NAMESPACE {

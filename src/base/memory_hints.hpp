@@ -1,12 +1,15 @@
-// Hints for kernels that read long runs of memory.
-//
-// Kernels that compute little per byte use them to overlap computation and memory access. A prefetched line
-// may be outside any object: a prefetch never faults.
+// Hints about memory: prefetches for kernels that read long runs, and huge pages for memory that the process
+// allocated itself.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <htensor/base/bytes.hpp>
 
 namespace ht::inline v1 {
+
+// Kernels that compute little per byte prefetch to overlap computation and memory access. A prefetched line
+// may be outside any object: a prefetch never faults.
 
 /// Bytes between the element that a kernel reads and the line that it prefetches: two pages, because the
 /// prefetchers of processors stop at the end of a page.
@@ -27,5 +30,14 @@ inline void prefetch(const void* reading, std::uintptr_t distance = prefetch_dis
   static_cast<void>(line);
 #endif
 }
+
+// A fault for each page of 4 KiB can take longer than the work on the page: in a virtual machine, touching
+// 1 GiB of new memory took 0.57 s by small pages and 0.11 s by huge ones.
+
+inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
+
+/// Asks the system to back the memory by huge pages, which must be aligned to `huge_page_bytes`. A remainder
+/// at the end gets small pages. No effect if the system has no huge pages or refuses them.
+void advise_huge_pages(MutableBytes memory) noexcept;
 
 }  // namespace ht::inline v1

@@ -1,4 +1,4 @@
-#include "base/huge_pages.hpp"
+#include "base/memory_hints.hpp"
 
 #if defined(__linux__)
 #include <sys/mman.h>
