@@ -5,7 +5,6 @@
 #include <string_view>
 #include <utility>
 
-#include "device/opencl/nn_kernels.hpp"
 
 namespace ht::inline v1::opencl {
 namespace {

@@ -1,4 +1,4 @@
-#include "device/opencl/nn_kernels.hpp"
+#include "device/opencl/kernels.hpp"
 
 namespace ht::inline v1::opencl {
 
