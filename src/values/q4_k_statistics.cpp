@@ -1,4 +1,4 @@
-#include "values/q4_k_statistics.hpp"
+#include "values/strip_statistics.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,6 @@
 #include "values/blocks/decode_blocks.hpp"
 #include "values/convert_kernels.hpp"
 #include "values/kernel_targets.hpp"
-#include "values/strip_statistics.hpp"
 #include "values/targets.hpp"
 
 #ifndef HT_Q4_K_STATISTICS_ONCE
