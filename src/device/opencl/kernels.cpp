@@ -5,7 +5,6 @@
 #include <string_view>
 #include <utility>
 
-
 namespace ht::inline v1::opencl {
 namespace {
 
