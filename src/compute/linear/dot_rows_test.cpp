@@ -11,109 +11,17 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <htensor/dtype/dtypes.hpp>
-#include <htensor/dtype/encoding.hpp>
 #include <iterator>
-#include <limits>
-#include <numeric>
-#include <random>
 #include <string>
 #include <vector>
 
-#include "dtype/block_numbers.hpp"
+#include "compute/linear/dot_rows_test.hpp"
 #include "tensor/test_random.hpp"
-#include "testing/library_types.hpp"
 #include "testing/shared_folder.hpp"
-#include "values/convert_values.hpp"
 #include "values/targets_test.hpp"
 
 namespace ht::dot_rows_test {
 namespace {
-
-using compute::Int8Vectors;
-using compute::Rows;
-using Floats = std::vector<float>;
-using Stored = std::vector<std::byte>;
-
-ElementType type_of(const Encoding& encoding) {
-  return {.encoding = encoding.tag,
-          .name = encoding.name,
-          .block_elements = encoding.block_elements,
-          .block_bytes = encoding.block_bytes};
-}
-
-ElementType type_of(const DTypeInfo& dtype) {
-  return {.dtype = dtype.tag, .name = dtype.name, .bits = dtype.bits};
-}
-
-// Returns all dtypes and block encodings whose values F32 represents.
-std::vector<ElementType> all_types() {
-  std::vector<ElementType> types;
-  for (const auto& dtype : library_dtypes()) {
-    if (values::reads_as_f32(type_of(dtype))) types.push_back(type_of(dtype));
-  }
-  for (const auto& encoding : library_encodings()) types.push_back(type_of(encoding));
-  return types;
-}
-
-class Random {
- public:
-  explicit Random(unsigned seed = 20261117) : engine_(seed) {}
-  std::uint32_t bits() { return static_cast<std::uint32_t>(engine_()); }
-  float number() { return normal_(engine_); }
-  Floats numbers(std::size_t count) {
-    Floats result(count);
-    for (auto& value : result) value = number();
-    return result;
-  }
-  // Random elements, some of which may be NaN or infinite. Scales of blocks are moderate, so that most
-  // elements are finite.
-  Stored elements(const ElementType& type, std::int64_t count) {
-    Stored bytes(static_cast<std::size_t>(values::stored_bytes(type, count)));
-    for (auto& byte : bytes) byte = static_cast<std::byte>(bits());
-    if (type.dtype == F32::tag || type.dtype == F16::tag || type.dtype == BF16::tag) moderate(type, bytes);
-    if (!type.is_block_encoded()) return bytes;
-    for (std::size_t block = 0; block < bytes.size(); block += type.block_bytes) {
-      for (const BlockNumber& number : numbers_of_block(type.encoding)) {
-        if (number.bytes == 2)
-          put(bytes, block + number.offset, static_cast<std::uint16_t>(0x1C00 + bits() % 0x1000));
-        if (number.bytes == 4) put(bytes, block + number.offset, number_of_scale());
-      }
-      if (type.encoding == MXFP4::tag) bytes[block] = static_cast<std::byte>(118 + bits() % 16);
-    }
-    return bytes;
-  }
-
- private:
-  template <class T>
-  static void put(Stored& bytes, std::size_t offset, T number) {
-    std::memcpy(bytes.data() + offset, &number, sizeof number);
-  }
-  float number_of_scale() { return 0.01F * (1.F + static_cast<float>(bits() % 16)); }
-  void moderate(const ElementType& type, Stored& bytes) {
-    const std::size_t size = static_cast<std::size_t>(type.bits) / 8;
-    for (std::size_t at = 0; at < bytes.size(); at += size) {
-      const float value = number();
-      if (type.dtype == F32::tag) put(bytes, at, value);
-      if (type.dtype == F16::tag) put(bytes, at, F16::Element(value));
-      if (type.dtype == BF16::tag) put(bytes, at, BF16::Element(value));
-    }
-  }
-
-  std::mt19937 engine_;
-  std::normal_distribution<float> normal_;
-};
-
-Floats decoded_row(const Rows& rows, std::int64_t row) {
-  Floats values(static_cast<std::size_t>(rows.columns));
-  const std::byte* const stored = rows.first + row * rows.row_bytes;
-  // `read_f32` takes short strips.
-  for (std::int64_t at = 0; at < rows.columns; at += 512) {
-    values::read_f32(rows.type, stored + values::stored_bytes(rows.type, at), values.data() + at,
-                     std::min<std::int64_t>(512, rows.columns - at));
-  }
-  return values;
-}
 
 using Sums = std::array<float, 32>;
 
@@ -157,42 +65,6 @@ std::uint32_t bits_of(float value) {
   if (std::isnan(value)) return 0x7FC00000U;
   return value == 0.F ? 0U : std::bit_cast<std::uint32_t>(value);
 }
-
-// Rows at an odd address with gaps between them, and vectors in memory of the exact size.
-struct Problem {
-  Problem(const ElementType& type, std::int64_t count, std::int64_t columns, std::int64_t vectors,
-          Random& random, std::int64_t gap = 0)
-      : batch(vectors), x_stride(columns) {
-    const auto row_bytes = static_cast<std::int64_t>(values::stored_bytes(type, columns)) + gap;
-    bytes.resize(static_cast<std::size_t>(row_bytes * count + 1));
-    rows = {
-        .type = type, .first = bytes.data() + 1, .row_bytes = row_bytes, .count = count, .columns = columns};
-    for (std::int64_t row = 0; row < count; ++row) {
-      const auto stored = random.elements(type, columns);
-      std::ranges::copy(stored, bytes.data() + 1 + row * row_bytes);
-    }
-    x = random.numbers(static_cast<std::size_t>(columns * vectors));
-  }
-
-  [[nodiscard]] const float* vector(std::int64_t b) const { return x.data() + b * x_stride; }
-  [[nodiscard]] Floats solve() const {
-    Floats into(static_cast<std::size_t>(rows.count * batch), -1.F);
-    compute::dot_rows(rows, x.data(), x_stride, batch, into.data(), rows.count);
-    return into;
-  }
-  [[nodiscard]] Floats solve_int8() const {
-    Floats into(static_cast<std::size_t>(rows.count * batch), -1.F);
-    compute::dot_rows_int8(rows, Int8Vectors(rows.type, x.data(), x_stride, batch, rows.columns), into.data(),
-                           rows.count);
-    return into;
-  }
-
-  Stored bytes;
-  Rows rows;
-  std::int64_t batch;
-  std::int64_t x_stride;
-  Floats x;
-};
 
 void expect_by_definition(const Problem& problem) {
   Floats expected;
@@ -347,21 +219,6 @@ RC_GTEST_PROP(DotRowsProperty, equals_its_definition, ()) {
   RC_ASSERT(!::testing::Test::HasFatalFailure());
 }
 
-struct Oracle {
-  double sum = 0;
-  double magnitude = 0;
-};
-
-Oracle oracle_of(const Floats& row, const float* x) {
-  Oracle oracle;
-  for (std::size_t j = 0; j < row.size(); ++j) {
-    const double product = static_cast<double>(row[j]) * static_cast<double>(x[j]);
-    oracle.sum += product;
-    oracle.magnitude += std::fabs(product);
-  }
-  return oracle;
-}
-
 template <class T>
 std::vector<T> read_numbers(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -395,139 +252,6 @@ TEST(DotRows, error_is_within_the_bound_for_blocks_of_ggml) {
     ++tried;
   }
   EXPECT_GE(tried, 20);
-}
-
-// Elements of Q4_K and Q5_K are differences of terms that may be larger than the element. Three times the
-// largest element estimates the terms of this data. It is not a bound for all blocks.
-double largest_term(const Floats& row) {
-  double largest = 0;
-  for (const float value : row) largest = std::max(largest, std::fabs(static_cast<double>(value)));
-  return 3 * largest;
-}
-
-void expect_int8_within_bound(const Problem& problem, const Floats& found) {
-  const Int8Vectors rounded(problem.rows.type, problem.x.data(), problem.x_stride, problem.batch,
-                            problem.rows.columns);
-  const std::int64_t group = problem.rows.type.block_elements;
-  const double k = static_cast<double>(problem.rows.columns);
-  for (std::int64_t b = 0; b < problem.batch; ++b) {
-    for (std::int64_t r = 0; r < problem.rows.count; ++r) {
-      const Floats row = decoded_row(problem.rows, r);
-      const Oracle oracle = oracle_of(row, problem.vector(b));
-      double bound = 0;
-      double sizes = 0;
-      for (std::size_t j = 0; j < row.size(); ++j) {
-        const auto at = b * (problem.rows.columns / group) + static_cast<std::int64_t>(j) / group;
-        const auto scale = static_cast<double>(rounded.scales[static_cast<std::size_t>(at)]);
-        bound += scale / 2 * (1 + 0x1p-20) * std::fabs(static_cast<double>(row[j]));
-        sizes += std::fabs(static_cast<double>(problem.vector(b)[j]));
-      }
-      bound += k * 0x1p-24 * largest_term(row) * sizes;
-      const double value = found[static_cast<std::size_t>(b * problem.rows.count + r)];
-      ASSERT_LE(std::fabs(value - oracle.sum), bound) << problem.rows.type.name << " batch " << problem.batch;
-    }
-  }
-}
-
-constexpr auto int8_encodings = std::array{Q8_0::tag, Q4_0::tag, Q4_K::tag, Q5_K::tag, Q6_K::tag};
-
-TEST(DotRowsInt8, supports_five_encodings) {
-  int known = 0;
-  for (const ElementType& type : all_types()) known += compute::has_int8_kernel(type) ? 1 : 0;
-  EXPECT_EQ(known, 5);
-  for (const EncodingTag tag : int8_encodings)
-    EXPECT_TRUE(compute::has_int8_kernel(type_of(*find_encoding(tag))));
-}
-
-TEST(DotRowsInt8, error_is_within_the_bound_and_targets_agree) {
-  Random random;
-  for (const EncodingTag tag : int8_encodings) {
-    const ElementType type = type_of(*find_encoding(tag));
-    for (const std::int64_t batch : {1, 2, 3, 4, 5, 6}) {
-      const Problem problem(type, 3, type.block_elements * (1 + batch), batch, random, batch % 2);
-      Floats first;
-      testing::for_each_target([&](const char* target) {
-        const Floats found = problem.solve_int8();
-        if (first.empty()) first = found;
-        ASSERT_EQ(found, first) << type.name << " on " << target;
-        expect_int8_within_bound(problem, found);
-      });
-    }
-  }
-}
-
-TEST(DotRowsInt8, is_exact_where_rounding_is_exact) {
-  // Groups of integers from -127 to 127 that include 127 are not rounded, and all sums fit 24 bits.
-  for (const EncodingTag tag : {Q8_0::tag, Q4_0::tag}) {
-    const ElementType type = type_of(*find_encoding(tag));
-    Random random;
-    Problem problem(type, 4, 64, 3, random);
-    for (std::size_t i = 0; i < problem.x.size(); ++i)
-      problem.x[i] = i % 32 == 0 ? 127.F : static_cast<float>(static_cast<int>(random.bits() % 255) - 127);
-    const std::uint16_t half_of_one = 0x3800;
-    for (std::int64_t row = 0; row < 4; ++row) {
-      for (std::int64_t block = 0; block < 2; ++block)
-        std::memcpy(problem.bytes.data() + 1 + row * problem.rows.row_bytes + block * type.block_bytes,
-                    &half_of_one, 2);
-    }
-    EXPECT_EQ(problem.solve_int8(), problem.solve()) << type.name;
-  }
-}
-
-TEST(Int8Vectors, round_an_element_by_at_most_half_a_scale) {
-  for (const EncodingTag tag : {Q8_0::tag, Q4_K::tag}) {
-    const ElementType type = type_of(*find_encoding(tag));
-    const std::size_t group = type.block_elements;
-    Random random;
-    Floats x = random.numbers(group * 64);
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] *= std::ldexp(1.F, static_cast<int>(i / group) * 4 - 140);
-    testing::for_each_target([&](const char* target) {
-      const Int8Vectors rounded(type, x.data(), 0, 1, static_cast<std::int64_t>(x.size()));
-      ASSERT_EQ(rounded.scales.size(), 64U);
-      for (std::size_t i = 0; i < x.size(); ++i) {
-        const double scale = rounded.scales[i / group];
-        const double value = rounded.elements[i] * scale;
-        ASSERT_LE(std::fabs(value - static_cast<double>(x[i])), scale / 2 * (1 + 0x1p-20))
-            << i << " on " << target;
-        ASSERT_LE(std::abs(rounded.elements[i]), 127);
-      }
-      for (std::size_t i = 0; i < x.size(); i += 16) {
-        const auto* const first = rounded.elements.data() + i;
-        ASSERT_EQ(rounded.sums[i / 16], std::accumulate(first, first + 16, 0)) << i << " on " << target;
-      }
-    });
-  }
-}
-
-TEST(Int8Vectors, round_halves_to_even) {
-  Floats x(32, 0.F);
-  x[0] = 127.F;  // so that the scale is 1
-  x[1] = 0.5F;
-  x[2] = 1.5F;
-  x[3] = -2.5F;
-  x[4] = -126.5F;
-  testing::for_each_target([&](const char* target) {
-    const Int8Vectors rounded(type_of(*find_encoding(Q8_0::tag)), x.data(), 0, 1, 32);
-    EXPECT_EQ(rounded.scales[0], 1.F) << target;
-    EXPECT_EQ(rounded.elements[1], 0) << target;
-    EXPECT_EQ(rounded.elements[2], 2) << target;
-    EXPECT_EQ(rounded.elements[3], -2) << target;
-    EXPECT_EQ(rounded.elements[4], -126) << target;
-  });
-}
-
-TEST(Int8Vectors, have_scale_0_for_zeros_and_nan_for_nans_and_infinities) {
-  Floats x(96, 0.F);
-  x[40] = std::numeric_limits<float>::infinity();
-  x[70] = std::numeric_limits<float>::quiet_NaN();
-  const Int8Vectors rounded(type_of(*find_encoding(Q8_0::tag)), x.data(), 0, 1, 96);
-  EXPECT_EQ(rounded.scales[0], 0.F);
-  EXPECT_TRUE(std::isnan(rounded.scales[1]));
-  EXPECT_TRUE(std::isnan(rounded.scales[2]));
-  Random random;
-  Problem problem(type_of(*find_encoding(Q8_0::tag)), 1, 96, 1, random);
-  problem.x = x;
-  EXPECT_TRUE(std::isnan(problem.solve_int8()[0]));
 }
 
 }  // namespace
