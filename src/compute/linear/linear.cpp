@@ -45,63 +45,90 @@ struct RowRange {
   std::int64_t end;
 };
 
-// Calls `run(product, first, end)` for ranges of rows on several threads, or on the calling thread if there
-// is only one range. Rows are numbered consecutively over all products. Results do not depend on how rows are
-// split.
-template <class T, class Run>
-Result<void> split_rows(std::span<const LinearProduct<T>> products, std::int64_t batch, Workers* workers,
-                        const Run& run) {
-  std::int64_t all_rows = 0;
+// The work of several products. Rows are numbered consecutively over all products.
+struct Work {
+  std::int64_t rows = 0;
   std::int64_t total_cost = 0;
-  std::int64_t max_cost = 1;
+  std::int64_t max_row_cost = 1;
+};
+
+template <class T>
+Work work_of(std::span<const LinearProduct<T>> products, std::int64_t batch) {
+  // The sum is limited: this much work is enough for any number of threads.
+  constexpr std::int64_t max_cost_sum = std::int64_t{1} << 60;
+  Work work;
   for (const auto& product : products) {
     const std::int64_t cost = row_cost(product.weights, batch);
-    all_rows += product.weights.count;
-    // The sum is limited: this much work is enough for any number of threads.
-    constexpr std::int64_t max_cost_sum = std::int64_t{1} << 60;
-    total_cost =
-        std::min(total_cost + std::min(product.weights.count, max_cost_sum / cost) * cost, max_cost_sum);
-    max_cost = std::max(max_cost, cost);
+    work.rows += product.weights.count;
+    work.total_cost =
+        std::min(work.total_cost + std::min(product.weights.count, max_cost_sum / cost) * cost, max_cost_sum);
+    work.max_row_cost = std::max(work.max_row_cost, cost);
   }
-  const auto run_range = [&](std::int64_t first, std::int64_t end) {
-    std::int64_t begin = 0;
-    for (const auto& product : products) {
-      const std::int64_t from = std::max(first, begin);
-      const std::int64_t to = std::min(end, begin + product.weights.count);
-      if (from < to) run(product, from - begin, to - begin);
-      begin += product.weights.count;
-    }
-  };
-  const Workers& pool = workers != nullptr ? *workers : Workers::shared();
-  const std::int64_t count =
-      std::min({static_cast<std::int64_t>(pool.threads()), total_cost / min_part_bytes, all_rows / 2});
-  if (count <= 1) {
-    run_range(0, all_rows);
-    return {};
+  return work;
+}
+
+// Returns the row, counted over all products, before which the rows cost about `left`.
+template <class T>
+std::int64_t row_after_cost(std::span<const LinearProduct<T>> products, std::int64_t batch,
+                            std::int64_t left) {
+  std::int64_t row = 0;
+  for (const auto& product : products) {
+    const std::int64_t cost = row_cost(product.weights, batch);
+    const std::int64_t rows = std::min(product.weights.count, (left / cost + 1) / 2 * 2);
+    row += rows;
+    if (rows < product.weights.count) break;
+    left = std::max<std::int64_t>(left - rows * cost, 0);
   }
-  const std::int64_t step_cost =
-      std::clamp(total_cost / count / steps_per_thread, min_step_bytes, max_step_bytes);
-  // Some kernels take rows in pairs.
-  const std::int64_t step = std::max<std::int64_t>(step_cost / max_cost / 2 * 2, 2);
-  // Returns the row that divides the total cost at about i / count.
+  return row;
+}
+
+// Returns `count` ranges of rows of about the same cost.
+template <class T>
+std::vector<RowRange> equal_ranges(std::span<const LinearProduct<T>> products, std::int64_t batch,
+                                   const Work& work, std::int64_t count) {
   const auto boundary = [&](std::int64_t i) {
-    std::int64_t left = total_cost / count * i;
-    std::int64_t row = 0;
-    for (const auto& product : products) {
-      const std::int64_t cost = row_cost(product.weights, batch);
-      const std::int64_t rows = std::min(product.weights.count, (left / cost + 1) / 2 * 2);
-      row += rows;
-      if (rows < product.weights.count) break;
-      left = std::max<std::int64_t>(left - rows * cost, 0);
-    }
-    return row;
+    return row_after_cost(products, batch, work.total_cost / count * i);
   };
   std::vector<RowRange> ranges(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) {
     RowRange& range = ranges[static_cast<std::size_t>(i)];
     range.next.store(boundary(i), std::memory_order_relaxed);
-    range.end = i + 1 == count ? all_rows : boundary(i + 1);
+    range.end = i + 1 == count ? work.rows : boundary(i + 1);
   }
+  return ranges;
+}
+
+// Calls `run(product, first, end)` for the rows `first` to `end`, counted over all products.
+template <class T, class Run>
+void run_range(std::span<const LinearProduct<T>> products, std::int64_t first, std::int64_t end,
+               const Run& run) {
+  std::int64_t begin = 0;
+  for (const auto& product : products) {
+    const std::int64_t from = std::max(first, begin);
+    const std::int64_t to = std::min(end, begin + product.weights.count);
+    if (from < to) run(product, from - begin, to - begin);
+    begin += product.weights.count;
+  }
+}
+
+// Calls `run(product, first, end)` for ranges of rows on several threads, or on the calling thread if there
+// is only one range. Results do not depend on how rows are split.
+template <class T, class Run>
+Result<void> split_rows(std::span<const LinearProduct<T>> products, std::int64_t batch, Workers* workers,
+                        const Run& run) {
+  const Work work = work_of(products, batch);
+  const Workers& pool = workers != nullptr ? *workers : Workers::shared();
+  const std::int64_t count =
+      std::min({static_cast<std::int64_t>(pool.threads()), work.total_cost / min_part_bytes, work.rows / 2});
+  if (count <= 1) {
+    run_range(products, 0, work.rows, run);
+    return {};
+  }
+  const std::int64_t step_cost =
+      std::clamp(work.total_cost / count / steps_per_thread, min_step_bytes, max_step_bytes);
+  // Some kernels take rows in pairs.
+  const std::int64_t step = std::max<std::int64_t>(step_cost / work.max_row_cost / 2 * 2, 2);
+  std::vector<RowRange> ranges = equal_ranges(products, batch, work, count);
   // A thread works through its own range in order, so that the rows of its next step are prefetched. It then
   // takes steps from other ranges.
   return run_all({.count = ranges.size(),
@@ -112,7 +139,7 @@ Result<void> split_rows(std::span<const LinearProduct<T>> products, std::int64_t
                       while (true) {
                         const std::int64_t first = range.next.fetch_add(step, std::memory_order_relaxed);
                         if (first >= range.end) break;
-                        run_range(first, std::min(first + step, range.end));
+                        run_range(products, first, std::min(first + step, range.end), run);
                       }
                     }
                     return {};
