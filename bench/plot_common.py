@@ -1,4 +1,4 @@
-"""Draws the figures of a benchmark, in the JSON of bench/load/report.cpp, as a picture and as tables.
+"""Draws the figures of a benchmark, in the JSON of bench/turns/report.cpp, as a picture and as tables.
 
 Bars are medians in GB/s: this library in colour, other contenders in grey. The dashed line is the limit. Each
 cell has its own scale, because memory is far faster than a disk. The tables are Markdown on standard output.

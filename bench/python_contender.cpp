@@ -13,7 +13,7 @@
 #include <thread>
 #include <utility>
 
-#include "bench/load/must.hpp"
+#include "bench/turns/must.hpp"
 
 extern char** environ;
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/load/runner.hpp"
+#include "bench/turns/runner.hpp"
 
 namespace ht::bench {
 

@@ -25,7 +25,7 @@ ALLOWED_OUTSIDE = {"tl/expected.hpp"}
 # Text functions that the program shares with the library and that users do not need.
 PROGRAM_TEXT = {"base/nearest_name.hpp", "base/utf8.hpp"}
 # May call madvise on memory of the process: this concerns no file, and callers do not see its failures.
-MEMORY_ADVICE = pathlib.PurePath("src/base/huge_pages.cpp")
+MEMORY_ADVICE = pathlib.PurePath("src/base/memory_hints.cpp")
 # Standard headers that the C header may include.
 C_STANDARD = {"stddef.h", "stdint.h"}
 

@@ -10,7 +10,7 @@
 
 #include "bench/checksum/files.hpp"
 #include "bench/load/contenders.hpp"
-#include "bench/load/sum.hpp"
+#include "bench/turns/sum.hpp"
 
 namespace ht::bench {
 namespace {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "bench/checksum/memory.hpp"
-#include "bench/load/report.hpp"
-#include "bench/load/workload.hpp"
+#include "bench/turns/report.hpp"
+#include "bench/turns/workload.hpp"
 
 namespace ht::bench {
 

@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "bench/checksum/sums.hpp"
-#include "bench/load/turn.hpp"
-#include "bench/load/workload.hpp"
+#include "bench/turns/turn.hpp"
+#include "bench/turns/workload.hpp"
 
 namespace ht::bench {
 

@@ -6,10 +6,10 @@
 
 #include "bench/checksum/cells.hpp"
 #include "bench/checksum/files.hpp"
-#include "bench/load/options.hpp"
-#include "bench/load/page_cache.hpp"
-#include "bench/load/report.hpp"
-#include "bench/load/room.hpp"
+#include "bench/turns/options.hpp"
+#include "bench/turns/page_cache.hpp"
+#include "bench/turns/report.hpp"
+#include "bench/turns/room.hpp"
 
 namespace {
 

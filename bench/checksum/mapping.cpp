@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "bench/checksum/files.hpp"
-#include "bench/load/open_file.hpp"
+#include "bench/turns/open_file.hpp"
 
 namespace ht::bench {
 namespace {

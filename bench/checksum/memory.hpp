@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "bench/checksum/sums.hpp"
-#include "bench/load/open_file.hpp"
-#include "bench/load/turn.hpp"
+#include "bench/turns/open_file.hpp"
+#include "bench/turns/turn.hpp"
 
 namespace ht::bench {
 

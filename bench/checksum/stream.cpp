@@ -2,7 +2,7 @@
 #include <htensor/model/model.hpp>
 
 #include "bench/checksum/files.hpp"
-#include "bench/load/must.hpp"
+#include "bench/turns/must.hpp"
 
 namespace ht::bench {
 

@@ -10,10 +10,10 @@
 #include <memory>
 #include <random>
 
-#include "bench/load/must.hpp"
-#include "bench/load/options.hpp"
-#include "bench/load/report.hpp"
 #include "bench/python_contender.hpp"
+#include "bench/turns/must.hpp"
+#include "bench/turns/options.hpp"
+#include "bench/turns/report.hpp"
 
 namespace {
 

@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "bench/convert/contenders.hpp"
-#include "bench/load/child.hpp"
-#include "bench/load/must.hpp"
-#include "bench/load/open_file.hpp"
+#include "bench/turns/child.hpp"
+#include "bench/turns/must.hpp"
+#include "bench/turns/open_file.hpp"
 
 namespace ht::bench {
 namespace {

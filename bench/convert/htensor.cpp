@@ -1,7 +1,7 @@
 #include <htensor/convert/convert.hpp>
 
 #include "bench/convert/contenders.hpp"
-#include "bench/load/must.hpp"
+#include "bench/turns/must.hpp"
 
 namespace ht::bench {
 namespace {

@@ -7,12 +7,12 @@
 
 #include "bench/convert/contenders.hpp"
 #include "bench/convert/reflink_disk.hpp"
-#include "bench/load/child.hpp"
-#include "bench/load/must.hpp"
-#include "bench/load/options.hpp"
-#include "bench/load/page_cache.hpp"
-#include "bench/load/report.hpp"
-#include "bench/load/room.hpp"
+#include "bench/turns/child.hpp"
+#include "bench/turns/must.hpp"
+#include "bench/turns/options.hpp"
+#include "bench/turns/page_cache.hpp"
+#include "bench/turns/report.hpp"
+#include "bench/turns/room.hpp"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <fstream>
 
-#include "bench/load/child.hpp"
+#include "bench/turns/child.hpp"
 
 namespace ht::bench {
 

@@ -19,9 +19,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/load/must.hpp"
-#include "bench/load/options.hpp"
-#include "bench/load/report.hpp"
+#include "bench/turns/must.hpp"
+#include "bench/turns/options.hpp"
+#include "bench/turns/report.hpp"
 
 namespace {
 

@@ -12,11 +12,11 @@
 #include <memory>
 #include <random>
 
-#include "bench/load/must.hpp"
-#include "bench/load/open_file.hpp"
-#include "bench/load/options.hpp"
-#include "bench/load/report.hpp"
-#include "bench/load/room.hpp"
+#include "bench/turns/must.hpp"
+#include "bench/turns/open_file.hpp"
+#include "bench/turns/options.hpp"
+#include "bench/turns/report.hpp"
+#include "bench/turns/room.hpp"
 #include "bench/values/limit.hpp"
 
 namespace {

@@ -3,11 +3,11 @@
 #include <exception>
 #include <htensor/hash/digest.hpp>
 
-#include "bench/load/must.hpp"
-#include "bench/load/options.hpp"
-#include "bench/load/report.hpp"
-#include "bench/load/room.hpp"
-#include "bench/load/workload.hpp"
+#include "bench/turns/must.hpp"
+#include "bench/turns/options.hpp"
+#include "bench/turns/report.hpp"
+#include "bench/turns/room.hpp"
+#include "bench/turns/workload.hpp"
 #include "bench/values/limit.hpp"
 #include "examples/llama/llama.hpp"
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "bench/load/contenders.hpp"
-#include "bench/load/runner.hpp"
+#include "bench/turns/runner.hpp"
 
 namespace ht::bench {
 

@@ -7,8 +7,8 @@
 #include <htensor/load/load.hpp>
 #include <optional>
 
-#include "bench/load/turn.hpp"
-#include "bench/load/workload.hpp"
+#include "bench/turns/turn.hpp"
+#include "bench/turns/workload.hpp"
 
 namespace ht::bench {
 

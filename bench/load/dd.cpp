@@ -1,5 +1,5 @@
-#include "bench/load/child.hpp"
 #include "bench/load/contenders.hpp"
+#include "bench/turns/child.hpp"
 
 namespace ht::bench {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/load/sum.hpp"
+#include "bench/turns/sum.hpp"
 
 namespace ht::bench {
 namespace {

@@ -14,7 +14,7 @@
 #include <cstring>
 #include <thread>
 
-#include "bench/load/open_file.hpp"
+#include "bench/turns/open_file.hpp"
 
 namespace ht::bench {
 namespace {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "bench/load/child.hpp"
+#include "bench/turns/child.hpp"
 
 namespace ht::bench {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "bench/load/cells.hpp"
-#include "bench/load/report.hpp"
+#include "bench/turns/report.hpp"
 
 namespace ht::bench {
 

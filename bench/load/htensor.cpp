@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "bench/load/contenders.hpp"
-#include "bench/load/page_cache.hpp"
-#include "bench/load/sum.hpp"
+#include "bench/turns/page_cache.hpp"
+#include "bench/turns/sum.hpp"
 
 namespace ht::bench {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "bench/load/contenders.hpp"
-#include "bench/load/sum.hpp"
+#include "bench/turns/sum.hpp"
 
 namespace ht::bench {
 namespace {

@@ -8,11 +8,11 @@
 #include "bench/load/cells.hpp"
 #include "bench/load/far_disk.hpp"
 #include "bench/load/goals.hpp"
-#include "bench/load/options.hpp"
-#include "bench/load/page_cache.hpp"
 #include "bench/load/peak_memory.hpp"
-#include "bench/load/report.hpp"
-#include "bench/load/room.hpp"
+#include "bench/turns/options.hpp"
+#include "bench/turns/page_cache.hpp"
+#include "bench/turns/report.hpp"
+#include "bench/turns/room.hpp"
 
 namespace {
 

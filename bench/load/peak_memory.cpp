@@ -8,8 +8,8 @@
 #include <htensor/model/model.hpp>
 #include <sstream>
 
-#include "bench/load/child.hpp"
-#include "bench/load/sum.hpp"
+#include "bench/turns/child.hpp"
+#include "bench/turns/sum.hpp"
 
 namespace ht::bench {
 namespace {

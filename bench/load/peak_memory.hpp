@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "bench/load/report.hpp"
-#include "bench/load/workload.hpp"
+#include "bench/turns/report.hpp"
+#include "bench/turns/workload.hpp"
 
 namespace ht::bench {
 

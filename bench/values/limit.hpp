@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <htensor/base/bytes.hpp>
 
-#include "bench/load/turn.hpp"
+#include "bench/turns/turn.hpp"
 
 namespace ht::bench {
 

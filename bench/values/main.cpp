@@ -8,10 +8,10 @@
 #include <htensor/htensor.hpp>
 #include <random>
 
-#include "bench/load/must.hpp"
-#include "bench/load/options.hpp"
-#include "bench/load/report.hpp"
 #include "bench/python_contender.hpp"
+#include "bench/turns/must.hpp"
+#include "bench/turns/options.hpp"
+#include "bench/turns/report.hpp"
 #include "bench/values/limit.hpp"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "testing/program.hpp"
+#include "cli/program_test.hpp"
 
 namespace ht::cli_test {
 namespace {

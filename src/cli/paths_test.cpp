@@ -1,6 +1,6 @@
 #include <fcntl.h>
 
-#include "testing/program.hpp"
+#include "cli/program_test.hpp"
 
 namespace ht::paths_test {
 namespace {

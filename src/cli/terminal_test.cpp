@@ -6,7 +6,7 @@
 
 #include "cli/print/progress.hpp"
 #include "cli/print/text.hpp"
-#include "testing/program.hpp"
+#include "cli/program_test.hpp"
 
 namespace ht::terminal_test {
 namespace {

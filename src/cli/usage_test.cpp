@@ -1,5 +1,5 @@
 // Verbs, options and help, over all verbs.
-#include "testing/program.hpp"
+#include "cli/program_test.hpp"
 
 namespace ht::usage_test {
 namespace {

@@ -2,96 +2,20 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 #include <algorithm>
-#include <csignal>
 #include <htensor/convert/convert.hpp>
 #include <htensor/format/format.hpp>
-#include <htensor/integrity/seal.hpp>
 #include <htensor/model/model.hpp>
 
-#include "format/gguf/gguf_test_file.hpp"
-#include "format/safetensors/test_file.hpp"
-#include "testing/faulty_port.hpp"
-#include "testing/temporary_folder.hpp"
+#include "convert/edit_metadata_test.hpp"
 
 namespace ht::edit_metadata_test {
 namespace {
 
 using testing::all_values;
-using testing::Call;
-using testing::FaultyPort;
-using testing::GgufFile;
-using testing::read_file;
-using testing::safetensors_file;
-using testing::TemporaryFolder;
-using testing::write_file;
-
-using Edits = std::vector<MetadataEdit>;
-using File = std::vector<std::byte>;
-
-constexpr std::string_view json =
-    R"({"__metadata__":{"format":"pt","who":"somebody else"},"b":{"dtype":"U8","shape":[3,5000],"data_offsets":[5000,20000]},"a":{"dtype":"F32","shape":[1250],"data_offsets":[0,5000]}}   )";
-
-File gguf_file(std::endian order) {
-  GgufFile file(order);
-  file.header(2, 2).key("general.name", MetaType::string).text("a name that is long enough to be cut");
-  file.pair("llama.block_count", MetaType::u32, 22U);
-  file.tensor("t", {100, 100}, 0, 0).tensor("u", {8}, 0, 40'000).pad().zeros(40'000 + 32);
-  auto bytes = file.bytes();
-  for (std::size_t i = bytes.size() - 40'032; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7);
-  return bytes;
-}
-
-class EditMeta : public ::testing::Test {
- protected:
-  EditMeta() {
-    write_file(safetensors_, safetensors_file(json, 20'000));
-    write_file(gguf_, gguf_file(std::endian::little));
-    write_file(big_, gguf_file(std::endian::big));
-  }
-
-  Result<Edited> edit(const std::filesystem::path& path, const Edits& edits, bool grow = false) {
-    return edit_metadata(path, edits, {.grow = grow, .port = &port_});
-  }
-
-  // All tensors have moved by `moved_by` bytes, and all data is unchanged.
-  static void expect_same_data(const std::filesystem::path& path, const File& before,
-                               std::uint64_t moved_by = 0) {
-    const auto old = catalog_of(before);
-    const auto now_bytes = read_file(path);
-    const auto now = catalog_of(now_bytes);
-    ASSERT_EQ(now.size(), old.size());
-    ASSERT_EQ(now_bytes.size(), before.size() + moved_by);
-    std::uint64_t begin = before.size();
-    for (std::size_t i = 0; i < old.size(); ++i) {
-      EXPECT_EQ(now[i].name, old[i].name);
-      EXPECT_EQ(now[i].offset, old[i].offset + moved_by);
-      EXPECT_EQ(now[i].dtype, old[i].dtype);
-      EXPECT_TRUE(std::ranges::equal(now[i].dims, old[i].dims));
-      begin = std::min(begin, old[i].offset);
-    }
-    EXPECT_TRUE(std::ranges::equal(Bytes(before).subspan(begin), Bytes(now_bytes).subspan(begin + moved_by)));
-  }
-
-  static Catalog catalog_of(const File& file) { return std::get<Catalog>(parse(file, file.size()).value()); }
-
-  void expect_no_temporary_files() const {
-    EXPECT_EQ(folder_.names(), (std::vector<std::string>{"big.gguf", "m.gguf", "m.safetensors"}));
-    EXPECT_EQ(port_.open_files(), 0);
-    EXPECT_EQ(port_.mapped_regions(), 0);
-  }
-
-  TemporaryFolder folder_;
-  std::filesystem::path safetensors_ = folder_ / "m.safetensors";
-  std::filesystem::path gguf_ = folder_ / "m.gguf";
-  std::filesystem::path big_ = folder_ / "big.gguf";
-  FaultyPort port_;
-};
 
 TEST_F(EditMeta, sets_and_removes_keys_and_keeps_the_data) {
   for (const auto& path : {safetensors_, gguf_, big_}) {
@@ -201,141 +125,6 @@ TEST_F(EditMeta, keeps_the_old_file_for_programs_that_opened_it) {
   ASSERT_TRUE(edit(gguf_, {{.key = "general.name", .value = std::string(100, 'x')}}, true));
   EXPECT_EQ(model.catalog().metadata().find("general.name")->text()->size(), 36U);
   EXPECT_TRUE(std::ranges::equal(raw.bytes(), Bytes(before).last(32)));
-}
-
-TEST_F(EditMeta, updates_the_seal) {
-  EXPECT_FALSE(edit(gguf_, {{.key = "general.name", .value = "w"}})->seal);
-  for (const auto algorithm : all_hash_algorithms) {
-    const auto sealed = ht::seal(*Model::open(gguf_), {.algorithm = algorithm, .force = true}).value();
-    EXPECT_FALSE(edit(gguf_, {})->seal) << "nothing was written";
-    // An edit in place, one that moves the data, and one that moves it by more than a chunk of the seal.
-    for (const std::size_t length : {3U, 5000U, 5'000'000U}) {
-      const auto done =
-          edit(gguf_, {{.key = "general.name", .value = std::string(length, 'x')}}, true).value();
-      EXPECT_EQ(done.seal, sealed.seal);
-      EXPECT_EQ(compare_with_seal(gguf_).value().verdict, Verification::Verdict::intact);
-      const auto carried = read_file(sealed.seal);
-      ASSERT_TRUE(ht::seal(*Model::open(gguf_), {.algorithm = algorithm, .force = true}));
-      EXPECT_EQ(read_file(sealed.seal), carried) << "an edit and `seal` write the same seal";
-    }
-    ASSERT_TRUE(edit(gguf_, {{.key = "general.name", .value = "x"}}));
-    EXPECT_EQ(compare_with_seal(gguf_).value().verdict, Verification::Verdict::intact);
-  }
-  EXPECT_FALSE(edit(big_, {{.key = "general.name", .value = "x"}})->seal)
-      << "the seal of another file is unchanged";
-}
-
-TEST_F(EditMeta, updates_the_seal_of_a_set) {
-  const TemporaryFolder set;
-  for (const auto* const name : {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"}) {
-    const std::string tensor = name[10] == '1' ? "a" : "b";
-    write_file(set / name, safetensors_file(R"({"__metadata__":{"k":"v"},")" + tensor +
-                                                R"(":{"dtype":"U8","shape":[9],"data_offsets":[0,9]}})",
-                                            9));
-  }
-  const auto sealed = ht::seal(*Model::open(set.path())).value();
-  for (const auto* const name : {"model-00002-of-00002.safetensors", "model-00001-of-00002.safetensors"}) {
-    const auto done = edit(set / name, {{.key = "k", .value = std::string(5000, 'y')}}, true).value();
-    EXPECT_EQ(done.seal, sealed.seal);
-    EXPECT_EQ(compare_with_seal(set.path()).value().verdict, Verification::Verdict::intact);
-  }
-}
-
-TEST_F(EditMeta, damage_of_the_data_stays_visible) {
-  ASSERT_TRUE(ht::seal(*Model::open(gguf_)));
-  auto bytes = read_file(gguf_);
-  bytes.back() ^= std::byte{1};
-  write_file(gguf_, bytes);
-  ASSERT_TRUE(edit(gguf_, {{.key = "general.name", .value = std::string(5000, 'x')}}, true));
-  const auto found = compare_with_seal(gguf_).value();
-  EXPECT_EQ(found.verdict, Verification::Verdict::damaged);
-  ASSERT_EQ(found.bad.size(), 1U);
-  EXPECT_EQ(found.bad[0].tensor, "u");
-}
-
-TEST_F(EditMeta, edited_file_matches_its_seal) {
-  const auto refuse = [&](std::size_t offset, HashAlgorithm algorithm) {
-    auto bytes = gguf_file(std::endian::little);
-    write_file(gguf_, bytes);
-    const auto seal = ht::seal(*Model::open(gguf_), {.algorithm = algorithm, .force = true}).value().seal;
-    const auto sealed = read_file(seal);
-    bytes[offset] ^= std::byte{1};
-    write_file(gguf_, bytes);
-    const auto refused = edit(gguf_, {{.key = "general.name", .value = "x"}});
-    ASSERT_FALSE(refused);
-    EXPECT_EQ(refused.error().code(), ErrorCode::checksum_mismatch);
-    EXPECT_EQ(refused.error().rule(), "edited_file_matches_its_seal");
-    EXPECT_NE(refused.error().hint().find("seal --force"), std::string_view::npos);
-    EXPECT_EQ(read_file(gguf_), bytes);
-    EXPECT_EQ(read_file(seal), sealed);
-  };
-  const auto name_at = 24 + 8 + std::string_view("general.name").size() + 4 + 8;
-  for (const auto algorithm : all_hash_algorithms) refuse(name_at, algorithm);
-  // With these algorithms the digest of the whole file needs all bytes, so a damaged byte would be sealed.
-  const auto last = gguf_file(std::endian::little).size() - 1;
-  refuse(last, HashAlgorithm::xxh3_128);
-  refuse(last, HashAlgorithm::sha256);
-}
-
-TEST_F(EditMeta, restores_the_old_seal_if_the_rename_fails) {
-  const auto seal = ht::seal(*Model::open(gguf_)).value().seal;
-  const auto before = read_file(gguf_);
-  const auto sealed = read_file(seal);
-  for (const auto call : {Call::rename, Call::name}) {
-    FaultyPort counting;
-    ASSERT_TRUE(edit_metadata(gguf_, Edits{{.key = "general.name", .value = "x"}}, {.port = &counting}));
-    write_file(gguf_, before);
-    write_file(seal, sealed);
-    FaultyPort port;
-    port.fail_at(call, counting.count(call) - 1, std::errc::io_error);
-    ASSERT_FALSE(edit_metadata(gguf_, Edits{{.key = "general.name", .value = "x"}}, {.port = &port}));
-    EXPECT_EQ(read_file(gguf_), before);
-    EXPECT_EQ(compare_with_seal(gguf_).value().verdict, Verification::Verdict::intact);
-  }
-}
-
-// Kills the edit before each call. verify never reports wrong bytes as intact, and repeating the edit
-// completes it.
-TEST_F(EditMeta, killed_at_any_call_can_be_completed) {
-  const auto seal = ht::seal(*Model::open(gguf_)).value().seal;
-  const auto before = read_file(gguf_);
-  const auto sealed = read_file(seal);
-  const Edits edits{{.key = "general.name", .value = std::string(5000, 'x')}};
-  ASSERT_TRUE(edit(gguf_, edits, true));
-  const auto after = read_file(gguf_);
-  bool finished = false;
-  int halfway = 0;
-  for (int call = 0; !finished; ++call) {
-    ASSERT_LT(call, 1000);
-    SCOPED_TRACE("before call " + std::to_string(call));
-    write_file(gguf_, before);
-    write_file(seal, sealed);
-    const pid_t child = fork();
-    if (child == 0) {
-      FaultyPort port;
-      port.before_each([left = call](Call, int) mutable {
-        if (left-- == 0) raise(SIGKILL);
-      });
-      _exit(edit_metadata(gguf_, edits, {.grow = true, .port = &port}) ? 0 : 1);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    finished = WIFEXITED(status);
-    ASSERT_TRUE(!finished || WEXITSTATUS(status) == 0);
-    const auto now = read_file(gguf_);
-    ASSERT_TRUE(now == before || now == after);
-    const auto found = compare_with_seal(gguf_).value();
-    if (!found.ok()) {
-      ++halfway;
-      EXPECT_EQ(now, before) << "only the old file may not match the seal";
-    }
-    ASSERT_TRUE(edit(gguf_, edits, true));
-    EXPECT_EQ(read_file(gguf_), after);
-    EXPECT_EQ(compare_with_seal(gguf_).value().verdict, Verification::Verdict::intact);
-  }
-  EXPECT_GT(halfway, 0);
-  EXPECT_EQ(folder_.names(),
-            (std::vector<std::string>{"big.gguf", "m.gguf", "m.gguf.htseal", "m.safetensors"}));
 }
 
 TEST_F(EditMeta, one_file_is_edited) {

@@ -11,7 +11,8 @@
 
 #include "base/format_text.hpp"
 #include "base/utf8.hpp"
-#include "convert/copy/from_memory.hpp"
+#include "convert/copy/apply.hpp"
+#include "convert/plan/plan.hpp"
 #include "io/file_source.hpp"
 #include "io/strategy/mapped_file.hpp"
 

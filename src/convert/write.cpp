@@ -6,7 +6,8 @@
 #include <utility>
 
 #include "base/format_text.hpp"
-#include "convert/copy/from_memory.hpp"
+#include "convert/copy/apply.hpp"
+#include "convert/write.hpp"
 #include "format/ht/ht.hpp"
 
 namespace ht::inline v1 {

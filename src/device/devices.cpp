@@ -1,7 +1,7 @@
 #include <htensor/device/transfer.hpp>
 
 #include "base/format_text.hpp"
-#include "device/opencl_listing.hpp"
+#include "device/opencl/listing.hpp"
 
 namespace ht::inline v1 {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "device/opencl_test.hpp"
+#include "device/opencl/opencl_test.hpp"
 
 namespace ht::devices_test {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <functional>
 
-#include "format/common.hpp"
+#include "format/format_errors.hpp"
 
 namespace ht::inline v1::json {
 namespace {

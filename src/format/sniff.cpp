@@ -1,6 +1,6 @@
 #include "format/sniff.hpp"
 #include "base/utf8.hpp"
-#include "format/common.hpp"
+#include "format/format_errors.hpp"
 
 #include <algorithm>
 #include <array>

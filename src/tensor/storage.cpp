@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "base/format_text.hpp"
-#include "base/huge_pages.hpp"
+#include "base/memory_hints.hpp"
 
 namespace ht::inline v1 {
 

@@ -1,6 +1,6 @@
 #include "values/convert_kernels.hpp"
 
-#include "base/prefetch.hpp"
+#include "base/memory_hints.hpp"
 #include "values/kernel_targets.hpp"
 #include "values/targets.hpp"
 

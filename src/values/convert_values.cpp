@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "base/workers.hpp"
+#include "values/blocks/decode_blocks.hpp"
+#include "values/blocks/encode_blocks.hpp"
 #include "values/convert_kernels.hpp"
-#include "values/decode_blocks.hpp"
-#include "values/encode_blocks.hpp"
 
 namespace ht::inline v1::values {
 namespace {

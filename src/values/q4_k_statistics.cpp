@@ -1,15 +1,14 @@
-#include "values/q4_k_statistics.hpp"
+#include "values/strip_statistics.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <htensor/dtype/encoding.hpp>
 
-#include "base/prefetch.hpp"
+#include "base/memory_hints.hpp"
+#include "values/blocks/decode_blocks.hpp"
 #include "values/convert_kernels.hpp"
-#include "values/decode_blocks.hpp"
 #include "values/kernel_targets.hpp"
-#include "values/strip_statistics.hpp"
 #include "values/targets.hpp"
 
 #ifndef HT_Q4_K_STATISTICS_ONCE

@@ -13,7 +13,6 @@
 #include "base/workers.hpp"
 #include "values/convert_kernels.hpp"
 #include "values/convert_values.hpp"
-#include "values/q4_k_statistics.hpp"
 #include "values/strip_statistics.hpp"
 
 namespace ht::inline v1 {

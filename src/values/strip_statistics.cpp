@@ -6,7 +6,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "base/prefetch.hpp"
+#include "base/memory_hints.hpp"
 #include "values/kernel_targets.hpp"
 #include "values/targets.hpp"
 

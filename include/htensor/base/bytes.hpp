@@ -87,7 +87,11 @@ using Bytes = std::span<const std::byte>;
 using MutableBytes = std::span<std::byte>;
 
 /// The range [offset, offset + count) of `bytes`; nullopt if it is not completely inside.
-[[nodiscard]] std::optional<Bytes> part(Bytes bytes, std::uint64_t offset, std::uint64_t count) noexcept;
+[[nodiscard]] inline std::optional<Bytes> part(Bytes bytes, std::uint64_t offset,
+                                               std::uint64_t count) noexcept {
+  if (!checked::range_fits(offset, count, bytes.size())) return std::nullopt;
+  return bytes.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(count));
+}
 
 /// A view of the bytes of `text`.
 [[nodiscard]] inline Bytes bytes_of(std::string_view text) noexcept {

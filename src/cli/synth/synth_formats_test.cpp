@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "testing/program.hpp"
+#include "cli/program_test.hpp"
 
 namespace ht::synth_formats_test {
 namespace {

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "testing/program.hpp"
+#include "cli/program_test.hpp"
 
 namespace ht::synth_llama_test {
 namespace {

@@ -1,8 +1,8 @@
 #include <cmath>
 #include <htensor/hash/digest.hpp>
 
+#include "cli/program_test.hpp"
 #include "testing/library_types.hpp"
-#include "testing/program.hpp"
 
 namespace ht::synth_test {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "testing/program.hpp"
+#include "cli/program_test.hpp"
 
 namespace ht::convert_sparse_test {
 namespace {

@@ -1,5 +1,5 @@
+#include "cli/program_test.hpp"
 #include "model/test_formats.hpp"
-#include "testing/program.hpp"
 
 namespace ht::convert_test {
 namespace {

@@ -1,7 +1,7 @@
 #include <array>
 #include <limits>
 
-#include "testing/program.hpp"
+#include "cli/program_test.hpp"
 
 namespace ht::diff_test {
 namespace {

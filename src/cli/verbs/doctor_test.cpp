@@ -1,6 +1,6 @@
 #include <array>
 
-#include "testing/program.hpp"
+#include "cli/program_test.hpp"
 
 namespace ht::doctor_test {
 namespace {

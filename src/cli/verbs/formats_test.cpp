@@ -1,7 +1,7 @@
 // Verbs with files of formats that store more than safetensors.
 #include <array>
 
-#include "testing/program.hpp"
+#include "cli/program_test.hpp"
 
 namespace ht::formats_test {
 namespace {

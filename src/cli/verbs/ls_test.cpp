@@ -3,8 +3,8 @@
 #include <sstream>
 #include "model/test_formats.hpp"
 
+#include "cli/program_test.hpp"
 #include "model/test_formats.hpp"
-#include "testing/program.hpp"
 
 namespace ht::ls_test {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "testing/program.hpp"
+#include "cli/program_test.hpp"
 
 namespace ht::meta_test {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdio>
 
-#include "testing/program.hpp"
+#include "cli/program_test.hpp"
 
 namespace ht::residency_test {
 namespace {

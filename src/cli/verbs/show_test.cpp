@@ -1,6 +1,6 @@
+#include "cli/program_test.hpp"
 #include "model/test_formats.hpp"
 #include "testing/library_types.hpp"
-#include "testing/program.hpp"
 
 namespace ht::show_test {
 namespace {

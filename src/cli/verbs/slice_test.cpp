@@ -7,7 +7,7 @@
 #include <string>
 
 #include "cli/cli.hpp"
-#include "testing/program.hpp"
+#include "cli/program_test.hpp"
 
 namespace ht::slice_test {
 namespace {

@@ -7,8 +7,9 @@
 #include <map>
 
 #include "base/format_text.hpp"
+#include "convert/copy/apply.hpp"
 #include "convert/copy/commit.hpp"
-#include "convert/copy/from_memory.hpp"
+#include "convert/write.hpp"
 #include "format/shards/numbered_name.hpp"
 #include "format/shards/shard_index.hpp"
 #include "integrity/model_seal.hpp"

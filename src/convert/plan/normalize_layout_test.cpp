@@ -1,4 +1,4 @@
-#include "convert/copy/from_memory.hpp"
+#include "convert/plan/plan.hpp"
 #include "model/relayout.hpp"
 
 #include <gtest/gtest.h>

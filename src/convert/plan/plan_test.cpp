@@ -4,7 +4,7 @@
 #include <htensor/convert/convert.hpp>
 #include <htensor/dtype/dtypes.hpp>
 
-#include "convert/copy/from_memory.hpp"
+#include "convert/plan/plan.hpp"
 
 namespace ht::plan_test {
 namespace {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <htensor/convert/convert.hpp>
 
-#include "convert/copy/from_memory.hpp"
+#include "convert/plan/plan.hpp"
 
 namespace ht::inline v1 {
 

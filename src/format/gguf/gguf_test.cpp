@@ -4,8 +4,8 @@
 #include <string>
 
 #include "format/gguf/gguf_test_file.hpp"
+#include "format/test_same_tensors.hpp"
 #include "testing/library_types.hpp"
-#include "testing/same_tensors.hpp"
 
 namespace ht::format_gguf::gguf_test {
 namespace {

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "format/common.hpp"
+#include "format/format_errors.hpp"
 #include "format/gguf/gguf.hpp"
 
 namespace ht::inline v1::format_gguf {

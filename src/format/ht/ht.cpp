@@ -4,7 +4,7 @@
 #include <htensor/dtype/packed.hpp>
 #include <htensor/hash/digest.hpp>
 
-#include "format/common.hpp"
+#include "format/format_errors.hpp"
 
 namespace ht::inline v1::format_ht {
 namespace {

@@ -2,7 +2,7 @@
 #include <htensor/hash/digest.hpp>
 #include <vector>
 
-#include "testing/fuzz_format.hpp"
+#include "format/fuzz_format.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   ht::testing::check_format("ht", data, size);

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "format/ht/ht.hpp"
+#include "format/test_same_tensors.hpp"
 #include "testing/library_types.hpp"
-#include "testing/same_tensors.hpp"
 
 namespace ht::format_ht::ht_test {
 namespace {

@@ -1,6 +1,6 @@
 #include "format/irpa/irpa.hpp"
 #include "base/utf8.hpp"
-#include "format/common.hpp"
+#include "format/format_errors.hpp"
 #include "format/irpa/irpa_note.hpp"
 #include "format/irpa/irpa_wire.hpp"
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "base/utf8.hpp"
-#include "format/common.hpp"
+#include "format/format_errors.hpp"
 #include "format/irpa/irpa.hpp"
 #include "format/irpa/irpa_note.hpp"
 #include "format/irpa/irpa_wire.hpp"

@@ -1,6 +1,6 @@
 #include "format/irpa/irpa_note.hpp"
 #include "base/utf8.hpp"
-#include "format/common.hpp"
+#include "format/format_errors.hpp"
 #include "format/gguf/gguf_wire.hpp"
 #include "format/irpa/irpa.hpp"
 #include "format/plain_json.hpp"

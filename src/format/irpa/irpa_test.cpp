@@ -10,8 +10,8 @@
 #include "format/irpa/irpa.hpp"
 #include "format/irpa/irpa_note.hpp"
 #include "format/irpa/irpa_test_archive.hpp"
+#include "format/test_same_tensors.hpp"
 #include "testing/library_types.hpp"
-#include "testing/same_tensors.hpp"
 
 namespace ht::format_irpa::irpa_test {
 namespace {

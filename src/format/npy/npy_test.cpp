@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "format/npy/npy.hpp"
-#include "testing/same_tensors.hpp"
+#include "format/test_same_tensors.hpp"
 
 namespace ht::format_npy::npy_test {
 namespace {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <tuple>
 
-#include "format/common.hpp"
+#include "format/format_errors.hpp"
 #include "format/json.hpp"
 #include "format/safetensors/safetensors_header.hpp"
 #include "format/sniff.hpp"

@@ -3,7 +3,7 @@
 #include <htensor/dtype/packed.hpp>
 
 #include "base/utf8.hpp"
-#include "format/common.hpp"
+#include "format/format_errors.hpp"
 #include "format/json.hpp"
 #include "format/safetensors/safetensors.hpp"
 #include "format/safetensors/safetensors_header.hpp"

@@ -1,8 +1,8 @@
 #include <cstdlib>
 
+#include "format/fuzz_format.hpp"
 #include "format/safetensors/safetensors_header.hpp"
 #include "format/safetensors/test_file.hpp"
-#include "testing/fuzz_format.hpp"
 
 // The direct reader of headers agrees with the JSON parser on every text that it reads.
 static void check_plain(std::string_view text) {

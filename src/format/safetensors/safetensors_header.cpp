@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "format/common.hpp"
+#include "format/format_errors.hpp"
 #include "format/json.hpp"
 #include "format/plain_json.hpp"
 #include "format/safetensors/safetensors.hpp"

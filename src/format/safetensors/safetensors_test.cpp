@@ -5,8 +5,8 @@
 #include <string>
 
 #include "format/safetensors/test_file.hpp"
+#include "format/test_same_tensors.hpp"
 #include "testing/library_types.hpp"
-#include "testing/same_tensors.hpp"
 
 namespace ht::format_safetensors::safetensors_test {
 namespace {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/utf8.hpp"
+#include "format/fuzz_format.hpp"
 #include "format/shards/shard_index.hpp"
-#include "testing/fuzz_format.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   // An exact copy on the heap, so that a sanitizer detects a read past its end.

@@ -11,7 +11,7 @@
 #include <mutex>
 
 #include "base/fault_registry.hpp"
-#include "io/port/port_parts.hpp"
+#include "io/port/fault_handler.hpp"
 
 namespace ht::inline v1::io {
 namespace {

@@ -1,7 +1,7 @@
 // The port for unsupported systems (-DHT_PORT=none): every call fails with `function_not_supported`.
 
+#include "io/port/fault_handler.hpp"
 #include "io/port/port.hpp"
-#include "io/port/port_parts.hpp"
 #include "io/port/system_error.hpp"
 
 namespace ht::inline v1::io {

@@ -17,8 +17,10 @@
 #include <cerrno>
 #include <memory>
 
+#include "io/port/fault_handler.hpp"
 #include "io/port/port.hpp"
 #include "io/port/port_parts.hpp"
+#include "io/port/system_memory.hpp"
 
 namespace ht::inline v1::io {
 namespace {

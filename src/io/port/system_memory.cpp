@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "io/port/port.hpp"
-#include "io/port/port_parts.hpp"
+#include "io/port/system_memory.hpp"
 
 namespace ht::inline v1::io {
 namespace {

@@ -1,9 +1,10 @@
-#include "io/port/port.hpp"
-#include "io/port/port_parts.hpp"
+#include "io/port/system_memory.hpp"
 
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "io/port/port.hpp"
 
 namespace ht::io::system_memory_test {
 namespace {

@@ -6,7 +6,7 @@
 #include "base/fault_registry.hpp"
 #include "base/format_text.hpp"
 #include "io/file_source.hpp"
-#include "io/port/port_parts.hpp"
+#include "io/port/fault_handler.hpp"
 #include "io/port/system_error.hpp"
 #include "io/strategy/own_memory.hpp"
 

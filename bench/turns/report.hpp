@@ -1,0 +1,64 @@
+// Results of a run: tables and goals as text, JSON for plot.py.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bench/turns/options.hpp"
+#include "bench/turns/runner.hpp"
+
+namespace ht::bench {
+
+/// A measured value and its goal.
+struct FigureGoal {
+  std::string text;
+  std::string unit{};
+  /// The median of all turns or pairs; nullopt if not measured.
+  std::optional<double> value{};
+  /// The quartiles, if there are several turns or pairs.
+  std::optional<double> lower{};
+  std::optional<double> upper{};
+  double limit = 0;
+  bool at_least = true;
+
+  /// Compares the median. If the better quartile meets the limit, noise may be the cause.
+  [[nodiscard]] bool missed() const noexcept { return value && (at_least ? *value < limit : *value > limit); }
+  /// Sets the median and the quartiles of these values.
+  void set(const std::vector<double>& values);
+};
+
+struct Report {
+  std::uint64_t file_bytes = 0;
+  std::vector<Contender> contenders;
+  std::vector<FigureGoal> goals;
+  int repeats = 0;
+  /// Additional facts of the run.
+  std::vector<std::pair<std::string, std::uint64_t>> facts{};
+};
+
+/// Returns null if the cell has no contender of that name.
+[[nodiscard]] const Contender* find(const std::vector<Contender>& contenders, std::string_view cell,
+                                    std::string_view name);
+/// Returns the contender of a kind with the best median; null if the cell has none.
+[[nodiscard]] const Contender* best_of(const std::vector<Contender>& contenders, std::string_view cell,
+                                       Kind kind);
+/// The speed of `of` divided by that of `against`, by pairs of turns. Not measured if one of them is null.
+[[nodiscard]] FigureGoal pair_goal(std::string text, const Contender* of, const Contender* against,
+                                   double limit);
+/// The same, by name.
+[[nodiscard]] FigureGoal speed_goal(const std::vector<Contender>& contenders, const std::string& cell,
+                                    const std::string& of, const std::string& against, double limit);
+
+void print_cells(const std::vector<Contender>& contenders);
+/// Returns true if all goals were met.
+[[nodiscard]] bool print_goals(const std::vector<FigureGoal>& goals);
+void write_json(const std::filesystem::path& path, const Report& report);
+/// Prints and writes everything that the options select. Returns true if all goals were met or in a smoke
+/// test.
+[[nodiscard]] bool publish(const Report& report, const Options& options);
+
+}  // namespace ht::bench

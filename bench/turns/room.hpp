@@ -1,0 +1,42 @@
+// Disk and memory space for the benchmark: a temporary folder, and a check of available memory.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <htensor/load/load.hpp>
+#include <string>
+
+#include "bench/turns/must.hpp"
+
+namespace ht::bench {
+
+// A temporary folder, deleted with its contents, also after an exception.
+class Folder {
+ public:
+  explicit Folder(const std::filesystem::path& in) : name_((in / "htensor-bench-XXXXXX").string()) {
+    system_must(mkdtemp(name_.data()) != nullptr, name_);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(name_, ignored);
+  }
+
+  [[nodiscard]] std::filesystem::path operator/(const char* name) const {
+    return std::filesystem::path(name_) / name;
+  }
+
+ private:
+  std::string name_;
+};
+
+/// The page cache, the destination and the library's own memory are at most 3.5 times the file. With less
+/// memory, swapping would distort the results.
+inline void must_fit(std::uint64_t bytes) {
+  const auto available = value_of(available_memory());
+  must(available / 7 * 2 >= bytes, "not enough memory for a file of this --size: it takes 3.5 times that");
+}
+
+}  // namespace ht::bench

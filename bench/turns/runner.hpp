@@ -1,0 +1,88 @@
+// Cells with their contenders, run in random order, and the results.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "bench/turns/turn.hpp"
+
+namespace ht::bench {
+
+enum class Cache : std::uint8_t {
+  cold,
+  warm,
+  no_file,  ///< no preparation: the bytes are in memory
+};
+
+/// The state of free memory before a cold load.
+enum class FreeMemory : std::uint8_t {
+  untouched,
+  touched,  ///< made resident first, as on a physical machine
+};
+
+/// One table of the report. All contenders of a cell do the same work on the same bytes.
+struct Cell {
+  std::string name;
+  Cache cache = Cache::no_file;
+  /// The file that is made cold or warm.
+  std::filesystem::path path{};
+  /// Bytes for the throughput; 0 if throughput is not meaningful.
+  std::uint64_t bytes = 0;
+  FreeMemory memory = FreeMemory::untouched;
+};
+
+enum class Kind : std::uint8_t {
+  strategy,   ///< a strategy of the library that `automatic` could select
+  automatic,  ///< the library, which selects a strategy
+  ours,       ///< the library, used in any other way
+  other,      ///< common practice without the library
+  limit,      ///< an upper bound
+};
+
+struct Contender {
+  const Cell* cell = nullptr;
+  std::string name;
+  Kind kind = Kind::other;
+  std::function<Turn()> run;
+  std::uint64_t expected_answer = 0;
+  int turns_per_round = 1;
+  /// Runs only in every nth round, because it is not part of a goal.
+  int every_rounds = 1;
+  std::vector<double> seconds{};
+  /// Note of the last turn.
+  std::string note{};
+
+  [[nodiscard]] double median() const;
+  [[nodiscard]] double best() const;
+};
+
+/// Interpolates linearly between two values; `values` is not empty.
+[[nodiscard]] double quantile(std::vector<double> values, double share);
+
+/// A deque, because contenders point to the cells.
+struct Cells {
+  std::deque<Cell> cells;
+  std::vector<Contender> contenders;
+};
+
+struct RunOptions {
+  int repeats = 11;
+  /// Checks answers only; a file that cannot be evicted from the page cache is accepted.
+  bool smoke = false;
+  /// Pause before each turn, for contenders that write much: the disk may still be writing data of the
+  /// previous contender.
+  std::chrono::seconds rest{0};
+};
+
+/// Handles interrupts between turns from now on, so that large temporary files are deleted.
+void clean_up_on_interrupt();
+
+/// Throws if an answer is wrong, or if a file cannot be evicted from the page cache.
+void run(std::vector<Contender>& contenders, const RunOptions& options);
+
+}  // namespace ht::bench

@@ -1,0 +1,48 @@
+// Tools for tests of operations on OpenCL devices: error bounds, and loops over lists of dtypes.
+#pragma once
+
+#include <cmath>
+#include <htensor/values/cast.hpp>
+#include <limits>
+
+#include "device/opencl/opencl_test.hpp"
+
+namespace ht::tests {
+
+/// 2^-23 or 2^-52, in which the bounds of htensor/device/transfer.hpp are stated.
+template <class D>
+constexpr double epsilon_of = std::numeric_limits<typename D::Element>::epsilon();
+
+template <class... Ds, class Visit>
+void for_each_dtype(DTypeList<Ds...> /*listed*/, const Visit& visit) {
+  (visit.template operator()<Ds>(), ...);
+}
+
+/// Whether each element is within factor · ε · scale of the exact one. The reference is the host's result in
+/// F64. For F64 the bound is doubled, because the reference has an error of at most the same size.
+template <class D, class S>
+[[nodiscard]] ::testing::AssertionResult is_near(const Tensor<D, S>& there, const Tensor<F64, S>& exact,
+                                                 const Tensor<F64, S>& scales, double factor) {
+  if (!(there.shape() == exact.shape())) return ::testing::AssertionFailure() << "shapes differ";
+  auto expected = exact.begin();
+  auto scale = scales.begin();
+  for (const auto& element : there) {
+    const double bound = factor * *scale * epsilon_of<D> * (D::bits == 64 ? 2 : 1);
+    const double gap = std::abs(static_cast<double>(element) - *expected);
+    if (!(gap <= bound)) {
+      return ::testing::AssertionFailure()
+             << static_cast<double>(element) << " is not within " << bound << " of " << *expected;
+    }
+    ++expected;
+    ++scale;
+  }
+  return ::testing::AssertionSuccess();
+}
+
+template <class D, class S>
+void expect_near(const Tensor<D, S>& there, const Tensor<F64, S>& exact, const Tensor<F64, S>& scales,
+                 double factor) {
+  EXPECT_TRUE(is_near<D>(there, exact, scales, factor));
+}
+
+}  // namespace ht::tests

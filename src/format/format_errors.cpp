@@ -1,0 +1,93 @@
+#include "format/format_errors.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace ht::inline v1 {
+namespace {
+
+// The block size in which file systems share data.
+constexpr std::uint64_t shared_block_bytes = 4096;
+// A larger alignment of the old data is assumed to be accidental and is not kept.
+constexpr std::uint64_t max_alignment = std::uint64_t{2} << 20;
+// Space left free for later edits.
+constexpr std::uint64_t room_bytes = 1024;
+
+}  // namespace
+
+Error broken_at(ErrorCode code, std::string_view rule, const FilePlace& place, std::string message,
+                SourceLine where) {
+  const bool has_wrong_size = code == ErrorCode::truncated || code == ErrorCode::trailing_bytes;
+  return Error(code, rule, std::move(message), where)
+      .at_offset(place.offset)
+      .at_tensor(place.tensor)
+      .with_hint(has_wrong_size ? "download the file again"
+                 : code == ErrorCode::header_too_large
+                     ? "raise the limit with --max-header SIZE if you trust the file"
+                     : "write the file again with its exporter");
+}
+
+Result<void> check_data_is_complete(std::uint64_t data_end, std::uint64_t file_bytes) {
+  if (data_end <= file_bytes) return {};
+  return fail(broken(ErrorCode::truncated, "data_is_complete", {file_bytes},
+                     "data ends at byte {} but the file has {} bytes", data_end, file_bytes));
+}
+
+Result<void> check_plain(const Entry& entry, std::string_view format) {
+  if (entry.encoding != EncodingTag::dense) {
+    const auto encoding = find_encoding(entry.encoding).value_or(Encoding{.name = "an unknown encoding"});
+    return fail(would_lose_error("format_carries_the_encoding", entry, "convert to GGUF or IRPA instead",
+                                 "tensor '{}': {} cannot store {}", entry.name, format, encoding.name));
+  }
+  if (!entry.is_typed()) {
+    return fail(would_lose_error("format_carries_untyped_bytes", entry, "convert to IRPA instead",
+                                 "tensor '{}': dtype and shape are unknown but {} needs both", entry.name,
+                                 format));
+  }
+  if (entry.order != ElementOrder::row_major && entry.dims.size() > 1) {
+    return fail(would_lose_error("format_carries_the_order", entry,
+                                 "transpose the tensor to row-major order first, or convert to NPY",
+                                 "tensor '{}': {} cannot store column-major order", entry.name, format));
+  }
+  if (entry.byte_order != ByteOrder::little) {
+    return fail(would_lose_error("format_carries_the_byte_order", entry,
+                                 "byte-swap the tensor to little-endian first, or convert to GGUF",
+                                 "tensor '{}': {} cannot store big-endian data", entry.name, format));
+  }
+  if (!entry.note.empty()) {
+    return fail(would_lose_error("format_carries_the_note", entry, "convert to IRPA instead",
+                                 "tensor '{}': {} cannot store its note", entry.name, format));
+  }
+  return {};
+}
+
+Result<void> check_no_metadata(const Catalog& catalog, std::string_view format) {
+  if (catalog.metadata().empty()) return {};
+  return fail(Error(ErrorCode::would_lose, "format_carries_metadata",
+                    format_text("{} cannot store metadata; the model has {} keys such as '{}'", format,
+                                catalog.metadata().size(), catalog.metadata()[0].key))
+                  .with_hint("convert to safetensors, GGUF or IRPA instead"));
+}
+
+Error file_too_large(SourceLine where) {
+  return Error(ErrorCode::size_overflow, "encoded_size_fits_64_bits", "file size exceeds 2^64-1 bytes", where)
+      .with_hint("write fewer or smaller tensors to one file");
+}
+
+std::uint64_t later_begin(std::uint64_t needed, std::uint64_t old_bytes) {
+  const std::uint64_t alignment = std::uint64_t{1} << std::countr_zero(old_bytes | max_alignment);
+  const std::uint64_t step = std::max(alignment, shared_block_bytes);
+  const std::uint64_t grown = std::max(needed + room_bytes, old_bytes + 1);
+  return old_bytes + (grown - old_bytes + step - 1) / step * step;
+}
+
+Result<std::uint64_t> data_begin_for(std::uint64_t needed, std::uint64_t old_bytes,
+                                     const Format::HeaderEdit& edit) {
+  if (needed <= old_bytes) return old_bytes;
+  if (edit.grow || old_bytes == edit.file_bytes) return later_begin(needed, old_bytes);
+  return fail(Error(ErrorCode::header_too_large, "metadata_fits_the_slack",
+                    format_text("the header needs {} bytes and has {} before the data", needed, old_bytes))
+                  .with_hint("leave out --no-grow: the data then moves by a multiple of 4096 bytes"));
+}
+
+}  // namespace ht::inline v1

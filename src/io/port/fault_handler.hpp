@@ -1,0 +1,26 @@
+// The handler of faults in mapped files.
+#pragma once
+
+#include <cstdint>
+
+namespace ht::inline v1::io {
+
+/// Atomically replaces pages. Returns false on failure, with the cause in `errno`. Makes the raw system call:
+/// the function runs in a signal handler and while other threads read the pages, and a sanitizer that
+/// intercepts `mmap` would report the replacement as a write.
+bool map_fixed(std::uintptr_t address, std::uint64_t bytes, int protection, int flags, int file,
+               std::int64_t offset) noexcept;
+
+/// The SIGBUS handler, installed while a FaultHandler exists. It passes other faults to the handler that was
+/// installed before. The last FaultHandler restores that handler, unless the program has installed another
+/// handler meanwhile: the new one may call the handler of the library.
+class FaultHandler {
+ public:
+  /// Throws std::bad_alloc if out of memory, because a mapping without the handler would be unguarded.
+  FaultHandler();
+  FaultHandler(const FaultHandler&) = delete;
+  FaultHandler& operator=(const FaultHandler&) = delete;
+  ~FaultHandler();
+};
+
+}  // namespace ht::inline v1::io

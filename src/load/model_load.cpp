@@ -1,0 +1,507 @@
+#include "load/model_load.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <future>
+#include <htensor/base/fault.hpp>
+#include <optional>
+#include <system_error>
+
+#include "base/fault_registry.hpp"
+#include "base/format_text.hpp"
+#include "io/strategy/automatic.hpp"
+#include "io/strategy/parallel_pass.hpp"
+#include "io/strategy/staged.hpp"
+#include "load/pass_check.hpp"
+#include "load/tensor_pieces.hpp"
+#include "model/model_access.hpp"
+
+namespace ht::inline v1 {
+namespace {
+
+// Gaps of at most this size between tensors are read too, so that reads stay large.
+constexpr std::uint64_t gap_bytes = 16384;
+constexpr std::uint64_t page_bytes = 4096;
+constexpr std::uint64_t min_chunk_bytes = 65536;
+
+// Number of pieces that a stream by `mapped` fetches ahead of its consumer.
+constexpr std::size_t stream_ahead_pieces = 16;
+
+Error strategy_mismatch(io::Strategy::Kind strategy) {
+  return Error(ErrorCode::unsupported_strategy, "strategy_supports_this_load",
+               format_text("the strategy '{}' does not apply to this kind of load", io::to_string(strategy)))
+      .with_hint("use `mapped` or `read` with ht::load, `mapped` or `staged` with ht::stream");
+}
+
+std::string rate_text(double bytes_per_second) { return format_text("{:.1f} GB/s", bytes_per_second / 1e9); }
+
+std::string threads_text(std::uint32_t threads) {
+  return format_text("{} {}", threads, threads == 1 ? "thread" : "threads");
+}
+
+// Returns a ring within the budget: reduces the number of chunks first, then their size.
+Result<io::StagedOptions> ring_within(const LoadOptions& options) {
+  io::StagedOptions ring{.chunks = options.chunks, .chunk_bytes = options.chunk_bytes};
+  const std::uint64_t budget = options.budget_bytes;
+  if (budget == 0 || ring.chunks <= budget / ring.chunk_bytes) return ring;
+  ring.chunks = static_cast<std::uint32_t>(std::max<std::uint64_t>(budget / ring.chunk_bytes, 2));
+  ring.chunk_bytes = std::min(ring.chunk_bytes, budget / ring.chunks / page_bytes * page_bytes);
+  if (ring.chunk_bytes >= std::min(min_chunk_bytes, options.chunk_bytes)) return ring;
+  return fail(Error(ErrorCode::budget_too_small, "ring_fits_into_the_budget",
+                    format_text("a budget of {} bytes is too small for the read buffers; 0 bytes were loaded",
+                                budget))
+                  .with_hint(format_text("use a budget of {} bytes or more", 2 * min_chunk_bytes)));
+}
+
+class ModelLoad {
+ public:
+  ModelLoad(const Model& model, const LoadOptions& options, std::vector<std::size_t> tensors)
+      : model_(model),
+        state_(ModelAccess::state(model)),
+        options_(options),
+        files_(state_.mapped->files()),
+        tensors_(std::move(tensors)),
+        ranges_(merged_ranges(*state_.catalog, tensors_)),
+        bytes_(sum_of(ranges_)) {
+    progress_.total_bytes = bytes_;
+    for (const auto& range : ranges_) {
+      if (file_numbers_.empty() || file_numbers_.back() != range.file) file_numbers_.push_back(range.file);
+    }
+  }
+
+  /// `in_memory` lists tensors that are resident already; they are not loaded again.
+  Result<Loaded> load(std::vector<std::size_t> in_memory) {
+    in_memory_ = std::move(in_memory);
+    loaded_.resident_bytes = sum_of(merged_ranges(*state_.catalog, in_memory_));
+    loaded_.requested_bytes = bytes_ + loaded_.resident_bytes;
+    HT_TRY(begin());
+    if (options_.custom) {
+      loaded_.choice = {io::Strategy::Kind::read, "custom", std::string(options_.custom->name())};
+      return finished(load_by(options_.custom));
+    }
+    const bool few = options_.use == io::Strategy::Use::few;
+    choose(few ? io::Strategy::Use::few : io::Strategy::Use::all);
+    switch (loaded_.choice.strategy) {
+      case io::Strategy::Kind::mapped: return finished(few ? advise_random_access() : fetch());
+      case io::Strategy::Kind::read: return finished(read());
+      case io::Strategy::Kind::staged:
+        if (options_.strategy == io::Strategy::Kind::automatic) return finished(stream_and_discard());
+        [[fallthrough]];
+      default: return fail(strategy_mismatch(loaded_.choice.strategy));
+    }
+  }
+
+  Result<Loaded> stream(const PieceConsumer& consumer) {
+    HT_TRY(begin());
+    choose(io::Strategy::Use::one_pass);
+    loaded_.requested_bytes = loaded_.bytes = loaded_.streamed_bytes = bytes_;
+    switch (loaded_.choice.strategy) {
+      case io::Strategy::Kind::mapped: return finished(stream_mapped(consumer));
+      case io::Strategy::Kind::staged: return finished(stream_staged(consumer));
+      default: return fail(strategy_mismatch(loaded_.choice.strategy));
+    }
+  }
+
+  Result<Loaded> into(std::span<const io::Strategy::LoadRequest> requests) {
+    HT_TRY(begin());
+    loaded_.choice = {io::Strategy::Kind::external, "requested", "into the caller's memory"};
+    sample_page_cache();
+    // A tensor with two targets is read twice.
+    for (const auto& request : requests) loaded_.bytes += request.range.bytes;
+    loaded_.requested_bytes = progress_.total_bytes = loaded_.bytes;
+    return finished(fill(requests));
+  }
+
+ private:
+  [[nodiscard]] io::MappedFile& file(std::size_t number) const { return state_.mapped->file(number); }
+
+  // Checks the options and, with `verify`, the seal and resident tensors, before any byte is loaded.
+  Result<void> begin() {
+    HT_TRY(io::check_ring(options_.chunks, options_.chunk_bytes));
+    if (!options_.verify) return {};
+    check_ = HT_TRY(PassCheck::make(state_, tensors_));
+    return check_in_memory(in_memory_);
+  }
+
+  /// Verifies tensors that another load made resident.
+  Result<void> check_in_memory(std::span<const std::size_t> tensors) {
+    for (const std::size_t tensor : tensors) {
+      const auto any = HT_TRY(model_.at(tensor));
+      const Bytes bytes = HT_TRY(any.bytes());
+      // Another thread may have evicted the tensor; `bytes` are then mapped pages of the file and can fault.
+      HT_TRY(guarded(bytes, [&] { return check_->check_tensor(any.name(), bytes, options_.work.stop); }));
+    }
+    return {};
+  }
+
+  Result<void> pass(const io::FileRange& range, Bytes bytes) {
+    return check_ ? check_->take(range, bytes) : Result<void>();
+  }
+
+  void choose(io::Strategy::Use use) {
+    if (use != io::Strategy::Use::few) sample_page_cache();
+    if (options_.strategy != io::Strategy::Kind::automatic) {
+      loaded_.choice = {options_.strategy, "requested", "requested by name"};
+    } else if (ranges_.empty()) {
+      loaded_.choice = {
+          use == io::Strategy::Use::one_pass ? io::Strategy::Kind::staged : io::Strategy::Kind::mapped,
+          "nothing_to_load", "nothing to load, or loaded into memory already"};
+    } else {
+      loaded_.choice = io::choose(facts(use));
+    }
+  }
+
+  // Samples the page cache; takes microseconds.
+  void sample_page_cache() {
+    const auto share = io::cached_share(sources(), ranges_);
+    if (!share) return;
+    loaded_.cached_bytes = std::min(bytes_, static_cast<std::uint64_t>(*share * static_cast<double>(bytes_)));
+  }
+  [[nodiscard]] bool is_mostly_cached() const {
+    return loaded_.cached_bytes && *loaded_.cached_bytes >= bytes_ / 2;
+  }
+
+  [[nodiscard]] io::Facts facts(io::Strategy::Use use) const {
+    io::Facts facts{.bytes = bytes_, .use = use};
+    for (const auto number : file_numbers_) facts.can_map = facts.can_map && file(number).is_mappable();
+    // Querying all files would cost more than reading a few pages.
+    if (use == io::Strategy::Use::few && facts.can_map) return facts;
+    facts.cached_bytes = loaded_.cached_bytes;
+    if (use != io::Strategy::Use::one_pass) {
+      facts.budget_bytes = budget_bytes();
+      facts.budget_is_set = options_.budget_bytes != 0;
+      facts.memory_bytes = state_.residency->memory_for(tensors_).value_or(UINT64_MAX);
+    }
+    facts.latency = io::Source::Latency::memory;
+    for (const auto number : file_numbers_) {
+      const auto can = file(number).source().capabilities();
+      facts.latency = std::max(facts.latency, can.latency);
+      facts.can_map = facts.can_map && can.mappable;
+    }
+    return facts;
+  }
+
+  // If the system does not report its available memory, the budget is unlimited.
+  [[nodiscard]] std::uint64_t budget_bytes() const {
+    if (options_.budget_bytes != 0) return options_.budget_bytes;
+    const auto available = state_.port->available_memory();
+    return available ? io::usable_memory(*available) : UINT64_MAX;
+  }
+
+  // If most bytes are in the page cache, several threads copy them; otherwise direct reads bypass the cache.
+  io::StagedOptions reading_into_memory() {
+    io::StagedOptions reading{.chunks = options_.chunks, .chunk_bytes = options_.chunk_bytes};
+    const std::uint64_t budget = options_.budget_bytes;
+    reading.ring_for_memory = budget == 0 || reading.chunks <= budget / reading.chunk_bytes;
+    if (is_mostly_cached()) {
+      reading.direct = false;
+      // Copying is faster than reading, so the cost of handing a piece to a thread weighs more.
+      reading.chunk_bytes *= 4;
+      guarded_files_ = files_;
+      std::ranges::replace_if(
+          guarded_files_, [](const auto* each) { return each != nullptr && each->must_read(); }, nullptr);
+      reading.mapped = guarded_files_;
+    }
+    return reading;
+  }
+
+  io::Strategy::LoadWork work() {
+    io::Strategy::LoadWork work{.budget_bytes = options_.budget_bytes, .stop = options_.work.stop};
+    if (check_)
+      work.on_loaded = [this](const io::FileRange& range, Bytes bytes) { return pass(range, bytes); };
+    work.on_progress = [this](std::uint64_t done_bytes) { report(done_bytes); };
+    return work;
+  }
+
+  Result<void> read() {
+    const auto read = std::make_shared<io::ReadStrategy>(sources(), reading_into_memory());
+    HT_TRY(load_by(read));
+    loaded_.direct_bytes = read->done().direct_bytes;
+    page_threads_ = read->page_threads();
+    return {};
+  }
+
+  Result<void> load_by(const std::shared_ptr<io::Strategy>& strategy) {
+    // A load on another thread may have made tensors resident since this load began.
+    const auto resident = HT_TRY(state_.residency->load(tensors_, strategy, work()));
+    if (check_) HT_TRY(check_in_memory(resident));
+    loaded_.bytes = bytes_;
+    if (resident.empty()) return {};
+    auto loaded = tensors_;
+    std::erase_if(loaded, [&](std::size_t tensor) { return std::ranges::binary_search(resident, tensor); });
+    loaded_.bytes = sum_of(merged_ranges(*state_.catalog, loaded));
+    loaded_.resident_bytes = loaded_.requested_bytes - loaded_.bytes;
+    return {};
+  }
+
+  Result<void> fill(std::span<const io::Strategy::LoadRequest> requests) {
+    std::vector<MutableBytes> into;
+    std::vector<io::FileRange> ranges;
+    for (const auto& request : requests) {
+      into.push_back(request.into);
+      ranges.push_back(request.range);
+    }
+    auto how = reading_into_memory();
+    how.work = work();
+    loaded_.direct_bytes = HT_TRY(io::load_into(into, sources(), ranges, how)).direct_bytes;
+    return {};
+  }
+
+  Result<void> stream_staged(const PieceConsumer& consumer) {
+    TensorPieces pieces(*state_.catalog, tensors_, consumer);
+    const auto take = [&](const io::Chunk& chunk, Bytes bytes) -> Result<void> {
+      HT_TRY(pass(chunk.range, bytes));
+      return pieces.take(chunk.range, bytes);
+    };
+    auto how = HT_TRY(ring_within(options_));
+    how.work = work();
+    const auto ranges = merged_ranges(*state_.catalog, tensors_, gap_bytes);
+    loaded_.direct_bytes = HT_TRY(io::load_staged(sources(), ranges, take, how)).direct_bytes;
+    return {};
+  }
+
+  /// For tensors that exceed the memory budget: reads every byte, verifies it with `verify`, and discards it.
+  Result<void> stream_and_discard() {
+    HT_TRY(stream_staged([](const TensorPiece&) -> Result<void> { return {}; }));
+    loaded_.bytes = loaded_.streamed_bytes = bytes_;
+    return {};
+  }
+
+  Result<void> stream_mapped(const PieceConsumer& consumer) {
+    TensorPieces pieces(*state_.catalog, tensors_, consumer);
+    HT_TRY(check_unchanged());
+    const std::uint64_t budget = options_.budget_bytes;
+    const bool drops_pieces = budget != 0 && bytes_ > budget;
+    const io::FetchOptions how{
+        .tune = false,
+        .max_ahead = drops_pieces ? static_cast<std::size_t>(budget / piece_bytes()) : stream_ahead_pieces};
+    HT_TRY(walk_mapped(how, [&](const io::FileRange& piece) -> Result<void> {
+      HT_TRY(file(piece.file).visit(piece.offset, piece.bytes, [&](Bytes bytes) -> Result<void> {
+        HT_TRY(pass(piece, bytes));
+        return pieces.take(piece, bytes);
+      }));
+      if (options_.drop_after) return io::advise(*state_.mapped, piece, io::Strategy::Advice::evict);
+      if (drops_pieces) return io::advise(*state_.mapped, piece, io::Strategy::Advice::drop);
+      return {};
+    }));
+    return check_unchanged();
+  }
+
+  /// Fetches all pages of the mapped tensors.
+  Result<void> fetch() {
+    if (options_.strategy == io::Strategy::Kind::mapped) HT_TRY(check_fits());
+    HT_TRY(state_.residency->map_all(tensors_));
+    HT_TRY(check_ ? fetch_and_check()
+                  : walk_mapped({}, [](const io::FileRange&) -> Result<void> { return {}; }));
+    loaded_.bytes = bytes_;
+    return {};
+  }
+
+  [[nodiscard]] Result<void> check_fits() const {
+    // Cached pages need no free memory, but count towards a budget that the caller has set.
+    const bool is_set = options_.budget_bytes != 0;
+    const std::uint64_t needed = is_set ? bytes_ : bytes_ - loaded_.cached_bytes.value_or(0);
+    const std::uint64_t budget = budget_bytes();
+    if (needed <= budget) return {};
+    return fail(Error(ErrorCode::budget_too_small, "mapped_bytes_fit_into_the_budget",
+                      format_text("needs {} bytes of memory but {} {} bytes; 0 bytes were loaded", needed,
+                                  is_set ? "the budget is" : "a load may use", budget))
+                    .with_hint("raise the budget, load fewer tensors, or use the strategy `staged`"));
+  }
+
+  /// Verifies cached pages on all processors at once; verifies other pages while they are fetched.
+  Result<void> fetch_and_check() {
+    if (is_mostly_cached()) {
+      HT_TRY(check_->check_mapped(files_, ranges_, options_.work));
+      report(bytes_);
+      return {};
+    }
+    Fetched fetched;
+    std::atomic<bool> pages_fetched = true;
+    const auto wait_for = [&](std::uint64_t bytes) -> Result<void> {
+      if (fetched.wait_for(bytes)) return {};
+      pages_fetched = false;
+      return fail(Error(ErrorCode::read_failed));  // `walk` returns the cause
+    };
+    std::future<Result<void>> walk;
+    try {
+      walk = std::async(std::launch::async, [&] {
+        fault::unblock_signal();
+        return fetch_for(fetched);
+      });
+    } catch (const std::system_error&) {
+      // No thread can be started: fetch first, then check.
+      walk = std::async(std::launch::deferred, [&] { return fetch_for(fetched); });
+      walk.wait();
+    }
+    Result<void> checked;
+    try {
+      checked =
+          check_->check_mapped(files_, ranges_, {.stop = options_.work.stop, .on_progress = {}}, wait_for);
+    } catch (...) {
+      fetched.cancel();  // stops the fetching thread early
+      throw;
+    }
+    if (!checked) fetched.cancel();
+    const auto walked = walk.get();  // rethrows an exception of the caller's progress callback
+    return checked || !pages_fetched ? walked : checked;
+  }
+
+  Result<void> fetch_for(Fetched& fetched) {
+    // Ends fetching even if the callback throws; otherwise the check would wait for pieces forever.
+    struct End {
+      Fetched& fetched;
+      ~End() { fetched.end(); }
+    };
+    const End end{fetched};
+    return without_bad_alloc([&] {
+      return walk_mapped({}, [&](const io::FileRange& piece) -> Result<void> {
+        fetched.add(piece.bytes);
+        if (fetched.is_cancelled()) return fail(Error(ErrorCode::cancelled));
+        return {};
+      });
+    });
+  }
+
+  /// Disables readahead, which would read pages that are not needed.
+  Result<void> advise_random_access() {
+    HT_TRY(state_.residency->map_all(tensors_));
+    progress_.total_bytes = 0;
+    return advise_files(io::Strategy::Advice::random);
+  }
+
+  /// Advises whole files, because the kernel splits a mapping at each change of advice.
+  [[nodiscard]] Result<void> advise_files(io::Strategy::Advice advice) const {
+    for (const auto number : file_numbers_)
+      HT_TRY(io::advise(*state_.mapped, {number, 0, file(number).source().size()}, advice));
+    return {};
+  }
+
+  [[nodiscard]] Result<void> check_unchanged() const {
+    for (const auto number : file_numbers_) HT_TRY(file(number).source().check_unchanged());
+    return {};
+  }
+
+  [[nodiscard]] Result<void> check_stop() const {
+    if (!options_.work.stop.stop_requested()) return {};
+    return fail(
+        Error(ErrorCode::cancelled, "work_is_not_stopped",
+              format_text("stopped: {} of {} bytes loaded", progress_.done_bytes, progress_.total_bytes))
+            .at_path(state_.opened.native()));
+  }
+
+  /// Two chunks, or as much as the budget allows.
+  [[nodiscard]] std::uint64_t piece_bytes() const {
+    constexpr std::uint64_t max_chunk_bytes = std::uint64_t{1} << 29;
+    const std::uint64_t budget = options_.budget_bytes != 0 ? options_.budget_bytes : UINT64_MAX;
+    return std::min(2 * std::min(options_.chunk_bytes, max_chunk_bytes),
+                    std::max(budget / page_bytes * page_bytes, page_bytes));
+  }
+
+  /// Fetches all pages and calls `each` with the pieces in order, on this thread.
+  template <class Each>
+  Result<void> walk_mapped(io::FetchOptions how, Each&& each) {
+    // An earlier load with `Strategy::Use::few` may have disabled readahead.
+    HT_TRY(advise_files(io::Strategy::Advice::normal));
+    how.piece_bytes = piece_bytes();
+    how.cached = is_mostly_cached();
+    how.stop = options_.work.stop;
+    std::uint64_t done_bytes = 0;
+    const auto take = [&](const io::FileRange& piece) -> Result<void> {
+      HT_TRY(check_stop());
+      HT_TRY(each(piece));
+      done_bytes += piece.bytes;
+      report(done_bytes);
+      return {};
+    };
+    const auto fetched = io::fetch_pages(files_, ranges_, take, how);
+    if (!fetched) {
+      HT_TRY(check_stop());
+      return fail(fetched.error());
+    }
+    if (!ranges_.empty()) fetched_by_ = *fetched;
+    return {};
+  }
+
+  void report(std::uint64_t done_bytes) {
+    // Gaps between tensors are read too, but do not count as progress.
+    progress_.done_bytes = std::min(done_bytes, progress_.total_bytes);
+    progress_.elapsed = std::chrono::steady_clock::now() - begin_;
+    if (options_.work.on_progress) options_.work.on_progress(progress_);
+  }
+
+  Result<Loaded> finished(Result<void> done) {
+    if (check_) loaded_.verified_bytes = check_->checked_bytes();
+    loaded_.elapsed = std::chrono::steady_clock::now() - begin_;
+    if (const auto peak = state_.port->peak_memory()) loaded_.peak_memory_bytes = *peak;
+    if (options_.drop_after) {
+      // Pages are evicted also after a failure.
+      for (const auto& range : state_.residency->pages_of(tensors_)) {
+        auto dropped = io::advise(*state_.mapped, range, io::Strategy::Advice::evict);
+        if (done && !dropped) done = std::move(dropped);
+      }
+    }
+    if (!done) return fail(std::move(done).error());
+    report(progress_.total_bytes);
+    loaded_.direct_bytes = std::min(loaded_.direct_bytes, loaded_.bytes);
+    describe_fetch();
+    return loaded_;
+  }
+
+  /// Appends to the reason how bytes were fetched, and how fast, if any were read.
+  void describe_fetch() {
+    if (loaded_.bytes == 0) return;
+    auto& reason = loaded_.choice.reason;
+    if (fetched_by_) {
+      if (loaded_.cached_bytes == loaded_.bytes) return;
+      const auto& [way, rate] = *fetched_by_;
+      reason +=
+          format_text("; pages populated by {}{} at {}", threads_text(way.threads),
+                      way.engine == io::Engine::read_ahead ? " after readahead calls" : "", rate_text(rate));
+    } else if (loaded_.choice.strategy != io::Strategy::Kind::mapped) {
+      const double seconds = std::chrono::duration<double>(loaded_.elapsed).count();
+      reason += loaded_.direct_bytes != 0 ? "; direct reads" : "; reads through the page cache";
+      if (page_threads_ != 0) reason += " into pages allocated by " + threads_text(page_threads_);
+      if (seconds > 0) reason += " at " + rate_text(static_cast<double>(loaded_.bytes) / seconds);
+    }
+  }
+
+  [[nodiscard]] const io::Sources& sources() const { return state_.mapped->sources(); }
+
+  const Model& model_;
+  const ModelState& state_;
+  const LoadOptions& options_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::vector<io::MappedFile*> files_;
+  std::vector<std::size_t> tensors_;
+  std::vector<io::FileRange> ranges_;
+  std::vector<std::uint32_t> file_numbers_;  // files of the ranges, without duplicates
+  std::uint64_t bytes_;
+  std::vector<io::MappedFile*> guarded_files_;
+  std::optional<io::FetchedBy> fetched_by_;  // set if pages were fetched
+  std::uint32_t page_threads_ = 0;
+  std::vector<std::size_t> in_memory_;
+  std::optional<PassCheck> check_;
+  Progress progress_;
+  Loaded loaded_;
+};
+
+}  // namespace
+
+Result<Loaded> load_tensors(const Model& model, const LoadOptions& options, std::vector<std::size_t> tensors,
+                            std::vector<std::size_t> in_memory) {
+  return ModelLoad(model, options, std::move(tensors)).load(std::move(in_memory));
+}
+
+Result<Loaded> stream_tensors(const Model& model, const LoadOptions& options,
+                              std::vector<std::size_t> tensors, const PieceConsumer& consumer) {
+  return ModelLoad(model, options, std::move(tensors)).stream(consumer);
+}
+
+Result<Loaded> load_tensors_into(const Model& model, const LoadOptions& options,
+                                 std::vector<std::size_t> tensors,
+                                 std::span<const io::Strategy::LoadRequest> requests) {
+  return ModelLoad(model, options, std::move(tensors)).into(requests);
+}
+
+}  // namespace ht::inline v1
