@@ -32,6 +32,23 @@
 // Edge cases: rank 0 and tensors without elements are valid operands. Floating-point operations follow IEEE
 // 754: NaN propagates, x / 0 is an infinity or NaN. The sum of no elements is 0; `max` of no elements is
 // `bad_shape`.
+//
+// A loop that reuses its memory, with a mask for some positions:
+//
+//   const auto state = HT_TRY(ht::Tensor<ht::F32, ht::Rank<2>>::zeros(ht::Rank<2>(4, 8)));
+//   for (const auto& delta : deltas) {
+//     HT_TRY(ht::add_into(state, delta));
+//     HT_TRY(ht::multiply_into(state, HT_TRY(mask.broadcast(state.shape()))));     // mask[8]: 0 or 1
+//   }
+//
+// Both dtype and device are part of the type, so F32 + F64, and a host tensor plus a device tensor, do not
+// compile: convert one operand with `cast`, `to_device` or `to_host`.
+//
+//   dtype                       calculated in         beyond the largest value
+//   F64, F32                    the dtype itself      infinity
+//   F16, BF16, F8, F6, F4       float, rounded once   infinity, NaN or the largest value (dtype/scalar.hpp)
+//   integers                    modulo 2^bits         wraps around: 250 + 10 = 4 in U8
+//   C64                         std::complex<float>   infinity; no division
 #pragma once
 
 #include <array>
@@ -149,7 +166,8 @@ template <class Op, class D, class A, class B, class SO, class SA, class SB, cla
   });
 }
 
-// The same on any device: by the device's own function, or by host loops. Checks the shapes.
+// The same on any device: by the device's own function, or by host loops. Checks the shapes. A device that
+// has no such operation and whose memory the host cannot read was refused by CombinesBy.
 template <class Op, class D, class A, class B, class SO, class SA, class SB, class Dev>
 [[nodiscard]] Result<void> combine_into(Op op, const Tensor<D, SO, Dev>& into, const Tensor<A, SA, Dev>& a,
                                         const Tensor<B, SB, Dev>& b, const ComputeOptions& options) {
@@ -318,7 +336,8 @@ concept ReducesOnDevice =
     Transfers<Dev> && Compatible<Dev, SumOf<D>> &&
     HasOperation<Dev, Op, Tensor<SumOf<D>, Rank<0>, Dev>, Tensor<const D, Rank<1>, Dev>>;
 
-/// The device adds or compares elements of D: by its own `run`, else by a host loop.
+/// The device adds or compares elements of D: by its own `run`, else by a host loop. Complex numbers and
+/// booleans have neither sum nor maximum here.
 template <class Dev, class Op, class D>
 concept ReducesBy = Computes<Dev, slice::Core, D> && (IsFloating<D> || IsIntegral<D>) &&
                     (HostAccessible<Dev> || ReducesOnDevice<Dev, Op, D>);
@@ -328,7 +347,8 @@ namespace detail {
 /// `bad_shape` for a tensor without elements.
 [[nodiscard]] Result<void> check_has_element(layout::Extents extents);
 
-/// Calls `visit(element as T)` for each element.
+/// Calls `visit(element as T)` for each element. One guarded section covers all elements; `visit` is called
+/// on the calling thread.
 template <class T, class D, class S, class Dev, class Visit>
 [[nodiscard]] Result<void> for_each_number(const Tensor<D, S, Dev>& x, const Visit& visit) {
   const auto extents = x.shape().extents();
@@ -345,6 +365,7 @@ template <class T, class D, class S, class Dev, class Visit>
   });
 }
 
+// The device writes one number, which is copied to the host.
 template <class Op, class D, class S, class Dev>
 [[nodiscard]] auto reduce_on_device(const Tensor<D, S, Dev>& x, const ComputeOptions& options)
     -> Result<typename SumOf<std::remove_const_t<D>>::Element> {

@@ -20,6 +20,10 @@
 // and its index. No row is read in that case. `out_of_memory`, and `read_failed` for an unreadable page of a
 // mapped table. For a type that is known at run time also `shape_mismatch`, `would_lose` and
 // `unsupported_encoding`.
+//
+// Cost: proportional to the number of ids times the columns, independent of the number of rows. A lazy view
+// `as<F32>(table)` reads the same bytes as the table itself. Rows whose elements are not adjacent, and rows
+// of user-defined dtypes, are converted one at a time on the calling thread.
 #pragma once
 
 #include <algorithm>
@@ -50,7 +54,7 @@ struct StoredRows {
 [[nodiscard]] Result<void> check_ids(std::span<const std::int32_t> ids, std::int64_t rows);
 [[nodiscard]] Result<void> check_ids(std::span<const std::int64_t> ids, std::int64_t rows);
 
-/// Copies the ids to a tensor, for a device.
+/// Copies the ids to a tensor, for a device. `out_of_memory`.
 [[nodiscard]] Result<Tensor<I64, Rank<1>>> tensor_of_ids(std::span<const std::int32_t> ids);
 [[nodiscard]] Result<Tensor<I64, Rank<1>>> tensor_of_ids(std::span<const std::int64_t> ids);
 
@@ -128,7 +132,8 @@ template <class To, class W, class Id>
 }
 
 /// For a table whose type is known at run time. Rows that kernels cannot read in place are cast one at a
-/// time; packed rows that are not whole bytes, eight at a time.
+/// time; packed rows that are not whole bytes, eight at a time. Checks the type, then the ids, then reads
+/// rows.
 template <class To, RuntimeWeights W, class Id>
 [[nodiscard]] Result<Tensor<To, Rank<2>>> runtime_embedding(const W& table, std::span<const Id> ids,
                                                             const ComputeOptions& options) {
@@ -162,6 +167,12 @@ template <class To, RuntimeWeights W, class Id>
 
 /// Tables whose rows `embedding` gathers as `To`, on the table's device. Rank 2; `To` holds every value of
 /// the table.
+///
+/// The concept refuses tables that would lose values at compile time:
+///
+///   static_assert(ht::TableOf<ht::Tensor<const ht::F16, ht::Rank<2>>, ht::F32>);
+///   static_assert(ht::TableOf<ht::BlockTensor<ht::Q6_K, ht::Rank<2>>, ht::F32>);
+///   static_assert(!ht::TableOf<ht::Tensor<ht::F64, ht::Rank<2>>, ht::F32>);
 template <class W, class To>
 concept TableOf = (W::rank == 2) && WeightOf<W, To, typename detail::StoredOf<W>::Device> &&
                   (std::same_as<typename detail::StoredOf<W>::Device, Host> ||
@@ -172,13 +183,15 @@ concept TableOf = (W::rank == 2) && WeightOf<W, To, typename detail::StoredOf<W>
 
 /// Returns the rows `ids` of a table, converted to `To` (F32 or F64), as [ids, columns], in new memory. The
 /// table is a tensor, a tensor of blocks or a lazy view of rank 2 whose values `To` holds. `out_of_bounds`
-/// for an id that is not the index of a row. The result is a Result<Tensor<To, Rank<2>, Dev>>, row-major.
+/// for an id that is not the index of a row. The result is a Result<Tensor<To, Rank<2>, Dev>>, row-major. An
+/// array or a vector of ids converts to the span; the caller keeps it during the call.
 template <class To = F32, class W>
   requires TableOf<W, To>
 [[nodiscard]] auto embedding(const W& table, std::span<const std::int32_t> ids,
                              const ComputeOptions& options = {}) {
   return detail::embedding<To>(table, ids, options);
 }
+/// The same with ids of 64 bits.
 template <class To = F32, class W>
   requires TableOf<W, To>
 [[nodiscard]] auto embedding(const W& table, std::span<const std::int64_t> ids,
@@ -195,6 +208,7 @@ template <class To = F32, RuntimeWeights W>
                                                     const ComputeOptions& options = {}) {
   return detail::runtime_embedding<To>(table, ids, options);
 }
+/// The same with ids of 64 bits.
 template <class To = F32, RuntimeWeights W>
   requires Computes<Host, slice::Nn, To>
 [[nodiscard]] Result<Tensor<To, Rank<2>>> embedding(const W& table, std::span<const std::int64_t> ids,

@@ -46,6 +46,11 @@
 //   several weights, one input          linear(x, std::array{q, k, v}), one pass over the threads
 //   w · X with vectors as columns       matmul(as<F32>(w), X)
 //   both operands computed, no weights  matmul(a, b) of htensor/compute/matmul.hpp
+//
+// A bias of another dtype than x is cast once, not in each call:
+//
+//   const auto b = HT_TRY(ht::cast<ht::F32>(stored_bias));           // BF16 in the file
+//   for (const auto& x : batches) use(HT_TRY(ht::linear(x, w, b)));
 #pragma once
 
 #include <array>
@@ -79,6 +84,9 @@ struct LinearOptions {
   ///
   /// For each block of weights w, this adds at most (scale / 2) · Σ|w| to the error. A NaN or an infinity in
   /// x makes results NaN.
+  ///
+  /// The result depends neither on the number of threads nor on the processor. Compare the results of a model
+  /// with and without this option before use.
   bool int8_activations = false;
   /// The threads of an operation on the host; `Workers::shared()` if null.
   Workers* workers = nullptr;
@@ -173,7 +181,8 @@ template <class E, class S>
           .touched = touched};
 }
 
-/// Whether kernels can read the rows in place.
+/// Whether kernels can read the rows in place. The elements of a row are adjacent and start at a whole byte,
+/// and the dtype is one of the library.
 template <class D, class S, class Dev>
 [[nodiscard]] bool has_plain_rows(const Tensor<D, S, Dev>& weights) noexcept {
   using Stored = std::remove_const_t<D>;
@@ -266,7 +275,8 @@ template <class D, class SX, class T, class SB, class Dev>
   }
 }
 
-/// Checks the extents and returns a zeroed tensor for the result of `linear(x, w)`.
+/// Checks the extents and returns a zeroed tensor for the result of `linear(x, w)`. `shape_mismatch`,
+/// `out_of_memory`.
 template <class D, class SX>
 [[nodiscard]] Result<Tensor<D, LinearShape<SX, Rank<2>>>> linear_result(const SX& x,
                                                                         const RuntimeMatrix& weights) {
@@ -323,12 +333,13 @@ concept LinearExtentsMayMatch =
     SX::rank >= 1 && SW::rank == 2 &&
     detail::extents_may_match(SX::static_extents[SX::static_extents.size() - 1], SW::static_extents[1]);
 
-/// The bias may have an element for each row of the weights.
+/// The bias may have an element for each row of the weights. A bias has rank 1.
 template <class SB, class SW>
 concept BiasMayMatch =
     SB::rank == 1 && SW::rank == 2 && detail::extents_may_match(SB::static_extents[0], SW::static_extents[0]);
 
-/// The first extent of x may equal the last extent of the weights.
+/// The first extent of x may equal the last extent of the weights. x is a vector, or a matrix whose columns
+/// are the vectors.
 template <class SW, class SX>
 concept ProductExtentsMayMatch = (SX::rank == 1 || SX::rank == 2) && SW::rank == 2 &&
                                  detail::extents_may_match(SX::static_extents[0], SW::static_extents[1]);

@@ -35,6 +35,12 @@
 //
 // Cost: one to three passes over the input; rows that are not contiguous are gathered into a buffer of one
 // row per thread. Inputs of fewer than 2^17 elements run on the calling thread.
+//
+// Attention of one head, q[tokens, size], k and v [past + tokens, size]:
+//
+//   const auto scores = HT_TRY(ht::scale(HT_TRY(ht::matmul(q, k.transpose())), 0.125F));
+//   const auto weights = HT_TRY(ht::softmax(HT_TRY(scores + mask)));       // mask: 0 or -∞
+//   const auto y = HT_TRY(ht::matmul(weights, v));                         // [tokens, size]
 #pragma once
 
 #include <array>

@@ -74,9 +74,14 @@ inline constexpr std::uint8_t first_user_tag = 192;
   return static_cast<DTypeTag>(first_user_tag + n);
 }
 
-/// The finite values of a dtype: zero if `has_zero`, and every v = ±m × 2^e with 1 ≤ m < 2^digits,
-/// e ≥ lowest_exponent and -largest_negative ≤ v ≤ largest; both limits are magnitudes. Integers have
+/// The finite values of a dtype: zero if `has_zero`, and every v = ±m × 2^e with 1 ≤ m < 2^digits, e ≥
+/// lowest_exponent and -largest_negative ≤ v ≤ largest; both limits are magnitudes. Integers have
 /// lowest_exponent = 0. For a complex dtype, they describe each of the two parts.
+///
+/// A value without pointers. `integer_facts` and `number_facts` make it for the usual formats; a dtype with
+/// other values fills the members:
+///
+///   static constexpr ht::NumberFacts number{.digits = 5, .largest = {31, 0}};     // 0 to 31
 struct NumberFacts {
   /// The kind of number. Sums and maxima of tensors require `integer` or `floating`.
   enum class Kind : std::uint8_t { boolean, integer, floating, complex };
@@ -130,6 +135,15 @@ struct NumberFacts {
 }
 
 /// The bit fields of a floating-point number: sign, exponent, mantissa, from the most significant bit.
+///
+/// Two formats of one width differ in how they divide the bits, and in which codes are not numbers:
+///
+///   static_assert(ht::BF16::layout.exponent_bits == 8 && ht::BF16::layout.mantissa_bits == 7);
+///   static_assert(ht::BF16::layout.bits() == 16 && ht::BF16::layout.bias == 127);
+///   static_assert(ht::F8_E4M3::layout.largest_code() == 0x7E);      // 448; 0x7F is NaN
+///
+/// A layout is a value that exists at compile time; the conversions of scalar.hpp work for every layout of at
+/// most 64 bits.
 struct FloatLayout {
   /// The special codes of a floating-point layout.
   enum class Specials : std::uint8_t {
@@ -196,7 +210,9 @@ struct FloatLayout {
 
 /// A dtype has a name, a width in bits, a family, a tag that identifies it in files, and the C++ type of one
 /// element. If the width is a whole number of bytes, the bytes of an Element are its stored bytes. Narrower
-/// elements are packed (see packed.hpp).
+/// elements are packed (see packed.hpp). The concept checks that the members exist, not that they agree:
+/// `bits` must be the width of an Element, and `tag` must be unique in a program. A dtype without numbers,
+/// such as a colour, needs no more than these members.
 template <class T>
 concept IsDType = std::is_empty_v<T> && std::same_as<T, std::remove_cv_t<T>> && requires {
   { T::name } -> std::convertible_to<std::string_view>;
@@ -206,7 +222,8 @@ concept IsDType = std::is_empty_v<T> && std::same_as<T, std::remove_cv_t<T>> && 
   typename T::Element;
 };
 
-/// A dtype whose elements are numbers, described by `NumberFacts`.
+/// A dtype whose elements are numbers, described by `NumberFacts`. Conversions, arithmetic and the relations
+/// of relations.hpp require the facts.
 template <class T>
 concept IsNumber = IsDType<T> && requires {
   { T::number } -> std::convertible_to<const NumberFacts&>;
@@ -438,7 +455,8 @@ struct DTypeList {
 };
 
 /// Every dtype of the library, in the order in which `Common` searches: narrow before wide, and integers
-/// before floating-point of the same width.
+/// before floating-point of the same width. User-defined dtypes are not in the list; functions take them as
+/// further arguments.
 using AllDTypes = DTypeList<Bool, U4, I4, F4, F6_E2M3, F6_E3M2, U8, I8, F8_E4M3, F8_E5M2, F8_E4M3FNUZ,
                             F8_E5M2FNUZ, F8_E8M0, U16, I16, F16, BF16, U32, I32, F32, U64, I64, F64, C64>;
 

@@ -91,6 +91,11 @@ struct ElementType {
 // The tags are ggml's type numbers, which GGUF files contain and which never change.
 
 /// A block encoding as a type: its tag, its name, and the elements and bytes of a block.
+///
+/// A template takes an encoding as an argument, and all its sizes are constants:
+///
+///   template <ht::IsEncoding E>
+///   constexpr double bits_per_element = 8.0 * E::block_bytes / E::block_elements;      // Q4_K: 4.5
 template <class T>
 concept IsEncoding = std::is_empty_v<T> && std::same_as<T, std::remove_cv_t<T>> && requires {
   { T::name } -> std::convertible_to<std::string_view>;

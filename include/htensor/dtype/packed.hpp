@@ -50,7 +50,8 @@ template <IsDType D>
 inline constexpr bool is_packed = D::bits % 8 != 0;
 
 /// A dtype whose elements can be accessed in stored bytes: an Element of exactly the dtype's width, or a
-/// packed Element of fewer than 8 bits with `bits()` and `from_bits()`.
+/// packed Element of fewer than 8 bits with `bits()` and `from_bits()`. A dtype of 12 bits, for example, has
+/// no such elements: its tensors can be stored in files, but not read one by one.
 template <class D>
 concept HasElements =
     IsDType<std::remove_const_t<D>> && std::is_trivially_copyable_v<typename D::Element> &&

@@ -21,6 +21,17 @@
 //   const int low = ht::I4::Element(-100);                  // saturates: -8
 //   const bool yes = ht::Boolean::from_bits(2);             // every byte except 0 is true
 //   static_assert(std::same_as<ht::DTypeOf<double>, ht::F64>);
+//
+//   from                        to                    how
+//   F16                         float, double         implicit, exact
+//   BF16, F8, F6, F4            float, double         static_cast, exact
+//   float, double, integers     any element           explicit constructor, rounds once
+//   small floats of one family  wider ones            implicit, exact
+//   small floats                other small floats    static_cast, exact or rounded once
+//   I4, U4                      int, unsigned         implicit, exact
+//   I4, U4                      float, double         static_cast, exact
+//   Boolean                     bool                  implicit
+//   Boolean                     numbers               static_cast: 0 or 1
 #pragma once
 
 #include <algorithm>
@@ -56,6 +67,8 @@ namespace ht::inline v1::detail {
 enum class NumberClass : std::uint8_t { finite, infinite, nan };
 
 /// A decomposed number: ±significand × 2^exponent. For NaN, the top bits of `significand` are the payload.
+/// Enough for every format of at most 64 significant bits, so that two formats convert through it without a
+/// second rounding.
 struct Parts {
   NumberClass number_class = NumberClass::finite;
   bool negative = false;
@@ -133,7 +146,9 @@ template <std::integral T>
   return overflow_code(layout) | quiet | (payload >> (64 - layout.mantissa_bits));
 }
 
-/// The code, without sign, of a finite magnitude after rounding. It may exceed `largest_code()`.
+/// The code, without sign, of a finite magnitude after rounding. It may exceed `largest_code()`. The caller
+/// compares it with `largest_code()` to detect overflow. Subnormal numbers need no branch: the unit of the
+/// last digit is limited to the lowest exponent.
 [[nodiscard]] constexpr std::uint64_t rounded_code(const FloatLayout& layout, const Parts& parts) noexcept {
   if (parts.significand == 0) return 0;
   const int lowest = layout.lowest_exponent();
@@ -188,6 +203,7 @@ namespace ht::inline v1 {
 
 namespace detail {
 
+// One specialization for each C++ type that is an Element; integers by their width and sign.
 template <class T>
 struct DTypeOf {};
 template <>
@@ -207,6 +223,8 @@ template <class T>
 struct DTypeOf<T> : std::conditional<std::is_signed_v<T>, Int<int{8 * sizeof(T)}>, UInt<int{8 * sizeof(T)}>> {
 };
 
+// The C++ types that elements convert to and from. `bool` is excluded, so that a comparison does not become a
+// number by accident.
 template <class T>
 concept NativeFloat = std::same_as<T, float> || std::same_as<T, double>;
 
@@ -304,7 +322,8 @@ class SmallFloat {
     }
   }
 
-  /// Converts to another small float: exact if possible, else rounded once.
+  /// Converts to another small float: exact if possible, else rounded once. Two conversions through float
+  /// could round twice.
   template <class Other>
   constexpr explicit(!UpcastableTo<D, Other>) operator SmallFloat<Other>() const noexcept {
     using OtherBits = typename SmallFloat<Other>::Bits;
@@ -312,7 +331,8 @@ class SmallFloat {
     return SmallFloat<Other>::from_bits(static_cast<OtherBits>(detail::compose(Other::layout, parts)));
   }
 
-  // Compare as numbers: NaN is unequal to itself, -0 equals +0.
+  // Compare as numbers: NaN is unequal to itself, -0 equals +0. A double holds every small float, so the
+  // comparison is exact.
   friend constexpr bool operator==(SmallFloat a, SmallFloat b) noexcept {
     return static_cast<double>(a) == static_cast<double>(b);
   }
@@ -326,7 +346,8 @@ class SmallFloat {
                                           D::layout.specials == FloatLayout::Specials::ieee;
   static constexpr unsigned code_mask = (1U << std::min(D::bits, 8)) - 1U;
 
-  // The table of the values of all codes, for dtypes of 8 bits or fewer.
+  // The table of the values of all codes, for dtypes of 8 bits or fewer. At most 256 values; one table for
+  // each C++ type that a program converts to.
   template <class T>
   static constexpr auto values = [] {
     std::array<T, code_mask + 1> table{};
@@ -392,6 +413,7 @@ class SmallInt {
   [[nodiscard]] static constexpr Bits to_bits(int value) noexcept {
     return static_cast<Bits>(static_cast<unsigned>(value) & mask);
   }
+  // The integer nearest to a floating-point number, within the ends. NaN is 0.
   template <class T>
   [[nodiscard]] static constexpr int nearest(T value) noexcept {
     if (value != value) return 0;

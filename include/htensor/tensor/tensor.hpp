@@ -29,6 +29,16 @@
 // Edge cases: a tensor of rank 0 has one element, `x()`. A tensor with an extent of 0 has no elements: it may
 // have any strides and a null `data`, loops over it end at once, and `bytes` is empty. Strides may be 0 or
 // negative.
+//
+// Memory of the caller, and other orders of elements:
+//
+//   std::vector<float> buffer(6);                            // outlives all tensors over it
+//   const auto lent = HT_TRY(ht::Storage::borrowed(std::as_writable_bytes(std::span(buffer))));
+//   const auto y = HT_TRY(Matrix::over(lent, ht::Rank<2>(2, 3)));                // row-major: strides 3, 1
+//   const auto z = HT_TRY(Matrix::strided(lent, ht::Rank<2>(2, 3), {1, 2}));     // column-major
+//
+// Pass a tensor by `const Tensor&`, return a tensor by value, and keep a copy of the handle, not a pointer
+// from `data`, in an object that lives longer than the call.
 #pragma once
 
 #include <algorithm>
@@ -77,6 +87,7 @@ class ElementIterator {
   /// dereferenced.
   [[nodiscard]] reference operator*() const noexcept { return *at_; }
 
+  /// Goes to the next element in row-major order.
   ElementIterator& operator++() noexcept {
     ++position_;
     for (int d = N - 1; d >= 0; --d) {
@@ -111,7 +122,8 @@ class ElementIterator {
 };
 
 /// A run of elements that one loop visits, in `Views` views of the same shape. In view v it is the elements
-/// `offsets[v] + i * strides[v]` for 0 ≤ i < `count`.
+/// `offsets[v] + i * strides[v]` for 0 ≤ i < `count`. A run whose strides are 1 is an array for kernels; a
+/// broadcast operand has the stride 0.
 template <std::size_t Views>
 struct Run {
   std::int64_t count = 1;
@@ -163,7 +175,8 @@ void for_each_run(const std::array<std::int64_t, N>& extents, Visit visit, const
 
 }  // namespace detail
 
-/// The host cannot read the device's memory, and the device copies tensors of type T.
+/// The host cannot read the device's memory, and the device copies tensors of type T. `copy`, `contiguous`
+/// and `copy_into` require this of a device whose memory the host cannot read.
 template <class Dev, class T>
 concept CopiesOnDevice = !HostAccessible<Dev> && Computes<Dev, slice::Core, typename T::DType> &&
                          placement::CanAllocate<Dev> && HasOperation<Dev, operation::Copy, T, T>;
@@ -265,7 +278,8 @@ class Tensor {
         shape_(S::assume(other.shape_.extents())),
         strides_(other.strides_) {}
 
-  /// A read-only tensor does not convert to a mutable tensor; use `copy()`.
+  /// A read-only tensor does not convert to a mutable tensor; use `copy()`. The memory behind a read-only
+  /// tensor may be a mapped file that must not change.
   template <class OtherS>
     requires(!read_only)
   Tensor(const Tensor<const D, OtherS, Dev>&) = delete;
@@ -378,6 +392,10 @@ class Tensor {
   /// refer to one element. `shape_mismatch` if an extent is neither 1 nor equal to that of `shape`.
   ///
   ///   const auto sum = HT_TRY(x + HT_TRY(bias.broadcast(x.shape())));   // [m, n] + [n]
+  ///
+  /// A view of rank 0 repeats its element everywhere. `size_overflow` if the new shape has more than 2^63-1
+  /// elements. Operators read broadcast views at full speed, but do not make them: `x + bias` of different
+  /// shapes is a `shape_mismatch` or does not compile.
   template <IsShape NewShape>
     requires BroadcastableTo<S, NewShape>
   [[nodiscard]] Result<Tensor<const DType, NewShape, Dev>> broadcast(NewShape shape = {}) const {

@@ -32,6 +32,20 @@
 // Errors: `out_of_memory`; `read_failed` if a mapped page cannot be read, and the contents of the target are
 // then unspecified; `shape_mismatch` from the `_into` forms. Tensors of rank 0 and without elements are
 // valid.
+//
+// An operation that reads numbers of any type takes them by `ReadableAs`, so one function serves BF16, Q4_K
+// and the lossless integers:
+//
+//   template <class T>
+//     requires ht::ReadableAs<T, ht::F32>
+//   ht::Result<double> total(const T& x) {
+//     double all = 0;
+//     for (const float y : ht::as<ht::F32>(x)) all += y;
+//     return all;
+//   }
+//
+// Reads through iterators are not guarded: for a mapped file, `cast` reports an unreadable page, and a loop
+// over `as` needs `ht::guarded` to do the same.
 #pragma once
 
 #include <algorithm>
@@ -65,6 +79,7 @@ namespace ht::inline v1 {
 ///   const ht::Rounding random{.mode = ht::Rounding::Mode::stochastic, .seed = 7};
 ///   const auto bf16 = HT_TRY(ht::cast_lossy<ht::BF16>(x, random));     // same bits in every run
 struct Rounding {
+  /// Every mode keeps values that the target holds.
   enum class Mode : std::uint8_t {
     /// To the nearest value, ties to even.
     nearest_even,
@@ -76,7 +91,8 @@ struct Rounding {
   };
 
   Mode mode = Mode::nearest_even;
-  /// Whether values beyond the largest finite value become the largest finite value.
+  /// Whether values beyond the largest finite value become the largest finite value. Infinities too. Useful
+  /// for F8 formats, where one overflow would otherwise become NaN.
   bool saturate = false;
   /// The seed of `stochastic`.
   std::uint64_t seed = 0;
@@ -105,7 +121,8 @@ template <class T, class D>
 concept ReadableAs = (detail::is_block_tensor<T> || detail::is_dense_tensor<T>) &&
                      HostAccessible<typename T::Device> && LosslessTo<typename T::DType, D>;
 
-/// A dtype of the library for real numbers or booleans.
+/// A dtype of the library for real numbers or booleans. Every such dtype converts to every other one, exactly
+/// or with rounding.
 template <class D>
 concept LibraryReal = contains<D, AllDTypes> && IsNumber<D> && D::number.kind != NumberFacts::Kind::complex;
 
@@ -307,7 +324,8 @@ template <IsDType To, class T>
   return detail::convert_all<To>(tensor, rounding);
 }
 
-/// Writes the rounded values to the elements of `into`; errors as in `cast_into`.
+/// Writes the rounded values to the elements of `into`; errors as in `cast_into`. The target has any dtype of
+/// the library and any strides; block tensors need a contiguous target.
 template <IsDType To, class S, class Dev, class T>
   requires RoundableTo<T, To> && std::same_as<typename T::Device, Dev>
 [[nodiscard]] Result<void> cast_lossy_into(const Tensor<To, S, Dev>& into, const T& tensor,
@@ -316,6 +334,8 @@ template <IsDType To, class S, class Dev, class T>
 }
 
 /// The encodings that `cast_lossy` writes. Other encodings can be read, but not written.
+///
+///   static_assert(ht::HasEncoder<ht::Q4_K> && !ht::HasEncoder<ht::Q2_K>);
 template <class E>
 concept HasEncoder =
     IsEncoding<E> && (std::same_as<E, Q8_0> || std::same_as<E, Q4_0> || std::same_as<E, Q4_1> ||
@@ -357,6 +377,7 @@ template <class To, class T>
   requires ReadableAs<T, To>
 class AsView;
 
+/// A view of a dense tensor. The shape and the strides are those of the tensor.
 template <class To, class D, class S, class Dev>
   requires ReadableAs<Tensor<D, S, Dev>, To>
 class AsView<To, Tensor<D, S, Dev>> {
@@ -400,7 +421,8 @@ class AsView<To, Tensor<D, S, Dev>> {
   /// Shares ownership of the bytes of the tensor.
   explicit AsView(Tensor<const Stored, S, Dev> tensor) noexcept : tensor_(std::move(tensor)) {}
 
-  /// The viewed tensor. Kernels read this tensor and convert its elements themselves.
+  /// The viewed tensor. Kernels read this tensor and convert its elements themselves. Valid as long as this
+  /// view.
   [[nodiscard]] const Tensor<const Stored, S, Dev>& stored() const noexcept { return tensor_; }
   [[nodiscard]] const S& shape() const noexcept { return tensor_.shape(); }
   [[nodiscard]] std::int64_t elements() const noexcept { return tensor_.elements(); }
@@ -492,7 +514,7 @@ class AsView<To, BlockTensor<E, S>> {
   /// Shares ownership of the blocks.
   explicit AsView(BlockTensor<E, S> tensor) noexcept : tensor_(std::move(tensor)) {}
 
-  /// The viewed tensor.
+  /// The viewed tensor. Valid as long as this view.
   [[nodiscard]] const BlockTensor<E, S>& stored() const noexcept { return tensor_; }
   [[nodiscard]] const S& shape() const noexcept { return tensor_.shape(); }
   [[nodiscard]] std::int64_t elements() const noexcept { return tensor_.elements(); }
@@ -516,6 +538,7 @@ class AsView<To, BlockTensor<E, S>> {
   /// Iterates over the elements in row-major order. Reads of mapped pages are not guarded.
   [[nodiscard]] auto begin() const noexcept { return Iterator(tensor_.data(), 0, elements()); }
   [[nodiscard]] auto end() const noexcept { return Iterator(tensor_.data(), elements(), elements()); }
+  /// Returns all elements in new memory, as `cast` does: each block is decoded once.
   [[nodiscard]] Result<Tensor<To, S>> copy() const { return cast<To>(tensor_); }
 
  private:
