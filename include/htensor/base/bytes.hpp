@@ -6,6 +6,15 @@
 //
 // `Bytes` and `MutableBytes` are views: they own no memory. The functions keep no state, so many threads may
 // call them at once.
+//
+// Lifetime: a span is valid as long as the memory that it refers to. `part` and `bytes_of` return spans of
+// the memory of their argument, so they must not outlive the array, the mapping or the string behind the
+// argument.
+//
+// The header has three groups. `checked::` is arithmetic for numbers from files, whose sums and products may
+// overflow: a result that does not fit is nullopt, never undefined behaviour. Parsers cut ranges out of a
+// file with `part`, which checks each range. `load` and `store` convert between bytes and numbers in an order
+// that the file format states, on machines of either byte order. No function allocates memory or throws.
 #pragma once
 
 #include <array>
@@ -30,6 +39,13 @@ concept Number =
     std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char> && !std::same_as<T, wchar_t> &&
     !std::same_as<T, char8_t> && !std::same_as<T, char16_t> && !std::same_as<T, char32_t>;
 
+// The type of the first argument is the type of the result; the second argument is converted to it by the
+// usual rules, so pass numbers of one type:
+//
+//   const auto bytes = ht::checked::multiply(rows, row_bytes);       // both std::uint64_t
+//   const auto end = bytes ? ht::checked::add(offset, *bytes) : std::nullopt;
+
+/// Returns a + b; nullopt if the sum does not fit T.
 template <Number T>
 [[nodiscard]] constexpr std::optional<T> add(T a, std::type_identity_t<T> b) noexcept {
   T sum{};
@@ -37,6 +53,7 @@ template <Number T>
   return sum;
 }
 
+/// Returns a - b; nullopt if the difference does not fit T, so for unsigned T if b exceeds a.
 template <Number T>
 [[nodiscard]] constexpr std::optional<T> subtract(T a, std::type_identity_t<T> b) noexcept {
   T difference{};
@@ -44,6 +61,7 @@ template <Number T>
   return difference;
 }
 
+/// Returns a * b; nullopt if the product does not fit T.
 template <Number T>
 [[nodiscard]] constexpr std::optional<T> multiply(T a, std::type_identity_t<T> b) noexcept {
   T product{};
@@ -51,7 +69,8 @@ template <Number T>
   return product;
 }
 
-/// Converts a number to another type; nullopt if it does not fit.
+/// Converts a number to another type; nullopt if it does not fit. The sign counts:
+/// `narrow<std::uint64_t>(-1)` is nullopt.
 template <Number To, Number From>
 [[nodiscard]] constexpr std::optional<To> narrow(From value) noexcept {
   if (!std::in_range<To>(value)) return std::nullopt;
@@ -73,7 +92,8 @@ template <Number To, Number From>
   return bits / 8 + (bits % 8 != 0 ? 1 : 0);
 }
 
-/// Whether [offset, offset + bytes) is inside a file or span of `total` bytes.
+/// Whether [offset, offset + bytes) is inside a file or span of `total` bytes. An empty range fits at every
+/// offset from 0 to `total`. No sum of the arguments can overflow.
 [[nodiscard]] constexpr bool range_fits(std::uint64_t offset, std::uint64_t bytes,
                                         std::uint64_t total) noexcept {
   return offset <= total && bytes <= total - offset;
@@ -83,17 +103,21 @@ template <Number To, Number From>
 
 namespace ht::inline v1 {
 
+/// Bytes that the holder reads, or also writes. The span does not own them. Many threads may read the same
+/// bytes; the caller synchronizes writes.
 using Bytes = std::span<const std::byte>;
 using MutableBytes = std::span<std::byte>;
 
-/// The range [offset, offset + count) of `bytes`; nullopt if it is not completely inside.
+/// The range [offset, offset + count) of `bytes`; nullopt if it is not completely inside. The offset and the
+/// count may be any numbers from a file: `part` never reads beyond `bytes`. A count of 0 is inside at every
+/// offset up to the end.
 [[nodiscard]] inline std::optional<Bytes> part(Bytes bytes, std::uint64_t offset,
                                                std::uint64_t count) noexcept {
   if (!checked::range_fits(offset, count, bytes.size())) return std::nullopt;
   return bytes.subspan(static_cast<std::size_t>(offset), static_cast<std::size_t>(count));
 }
 
-/// A view of the bytes of `text`.
+/// A view of the bytes of `text`. The string must outlive the view: do not pass a temporary std::string.
 [[nodiscard]] inline Bytes bytes_of(std::string_view text) noexcept {
   return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
 }
@@ -104,6 +128,7 @@ concept WireNumber = std::is_arithmetic_v<T> && !std::same_as<T, bool> && sizeof
 
 namespace detail {
 
+/// Returns the number with its bytes in reverse order. Compilers recognise the loop as one instruction.
 template <WireNumber T>
 [[nodiscard]] constexpr T reversed(T value) noexcept {
   auto bytes = std::bit_cast<std::array<std::byte, sizeof(T)>>(value);
@@ -111,6 +136,7 @@ template <WireNumber T>
   return std::bit_cast<T>(bytes);
 }
 
+/// Converts between the byte order of this machine and `Order`; both directions are the same.
 template <WireNumber T, std::endian Order>
 [[nodiscard]] constexpr T ordered(T value) noexcept {
   if constexpr (Order == std::endian::native) return value;
@@ -120,6 +146,7 @@ template <WireNumber T, std::endian Order>
 }  // namespace detail
 
 /// Loads a number from the first `sizeof(T)` bytes of `bytes`, which must have that many. Any alignment.
+/// Fewer bytes are undefined behaviour: get the span from `part`, which checks its size.
 template <WireNumber T, std::endian Order>
 [[nodiscard]] T load(Bytes bytes) noexcept {
   T value{};
@@ -134,21 +161,25 @@ void store(MutableBytes bytes, T value) noexcept {
   std::memcpy(bytes.first(sizeof(T)).data(), &value, sizeof(T));
 }
 
+/// Loads a little-endian number, as most formats store them; see `load`.
 template <WireNumber T>
 [[nodiscard]] T load_le(Bytes bytes) noexcept {
   return load<T, std::endian::little>(bytes);
 }
 
+/// Loads a big-endian number; see `load`.
 template <WireNumber T>
 [[nodiscard]] T load_be(Bytes bytes) noexcept {
   return load<T, std::endian::big>(bytes);
 }
 
+/// Stores a little-endian number; see `store`.
 template <WireNumber T>
 void store_le(MutableBytes bytes, T value) noexcept {
   store<std::endian::little>(bytes, value);
 }
 
+/// Stores a big-endian number; see `store`.
 template <WireNumber T>
 void store_be(MutableBytes bytes, T value) noexcept {
   store<std::endian::big>(bytes, value);

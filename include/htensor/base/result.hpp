@@ -10,6 +10,16 @@
 //   const auto found = twice("7");
 //   if (!found) log(found.error().code(), ht::to_string(found.error()));
 //   return ht::fail(ht::Error(ht::ErrorCode::bad_name, "name_is_short", "80 bytes").at_path("m.ht"));
+//
+// Ownership: an Error owns its texts, except `rule`, which is a string literal. The views that `message`,
+// `hint`, `path` and `tensor` return are valid until the Error is changed, moved from or destroyed. A Result
+// owns its value or its Error. The compiler warns if a caller ignores the Result of a function.
+//
+// Threads: an Error and a Result are values without shared state. Many threads may read a const object at
+// once.
+//
+// Functions of the library report failures by a Result and throw no exceptions of their own. `out_of_memory`
+// is an Error like every other.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +44,7 @@ namespace ht::inline v1 {
 /// One code per kind of failure; `describe` has a sentence for each. Values never change, so that other
 /// languages can use them: a new code takes the next value. The C API uses 0 for success.
 enum class ErrorCode : std::uint8_t {
+  // The system failed, or the file is not usable: `cause` often has the error code of the system call.
   open_failed = 1,
   read_failed = 2,
   map_failed = 3,
@@ -43,6 +54,8 @@ enum class ErrorCode : std::uint8_t {
   already_exists = 7,
   not_regular_file = 8,
   changed_underfoot = 9,
+  // The file ends too early or its header is invalid. `offset` has the position if it is known. Trying again
+  // with the same file fails again.
   truncated = 10,
   bad_magic = 11,
   bad_version = 12,
@@ -52,8 +65,10 @@ enum class ErrorCode : std::uint8_t {
   duplicate_key = 16,
   duplicate_tensor = 17,
   bad_name = 18,
+  // The elements have a type that is unknown, or that this operation cannot read or write.
   bad_dtype = 19,
   unsupported_encoding = 20,
+  // Shapes, sizes and positions that are invalid or contradict each other, in a file or in arguments.
   bad_shape = 21,
   size_overflow = 22,
   size_mismatch = 23,
@@ -62,20 +77,26 @@ enum class ErrorCode : std::uint8_t {
   gap = 26,
   misaligned = 27,
   trailing_bytes = 28,
+  // Models in several files.
   missing_shard = 29,
   stale_index = 30,
   path_escapes = 31,
+  // The caller asked for a tensor, a type, a shape or an index that the model or the tensor does not have.
   not_found = 32,
   dtype_mismatch = 33,
   shape_mismatch = 34,
   out_of_bounds = 35,
+  // Seals and their checks.
   checksum_mismatch = 36,
   not_sealed = 37,
   bad_seal = 38,
+  // The request itself: the result would lose values, or the object is busy or in another state.
   would_lose = 39,
   in_use = 40,
   stale_handle = 41,
   bad_state = 42,
+  // Limits of memory and of the platform, and failures of devices and of the network. Trying again later may
+  // succeed.
   budget_too_small = 43,
   out_of_memory = 44,
   unsupported_platform = 45,
@@ -83,6 +104,7 @@ enum class ErrorCode : std::uint8_t {
   device_unavailable = 47,
   network_failed = 48,
   access_denied = 49,
+  // A stop request of the caller, and errors of the library itself.
   cancelled = 50,
   internal = 51,
 };
@@ -90,7 +112,8 @@ enum class ErrorCode : std::uint8_t {
 /// Codes have the values 1 to `error_code_count`.
 inline constexpr std::size_t error_code_count = 51;
 
-/// The name of the code, for instance "size_overflow".
+/// The name of the code, for instance "size_overflow". The text is a literal. A number that is not a code
+/// gives "internal".
 [[nodiscard]] std::string_view to_string(ErrorCode code) noexcept;
 
 /// The meaning of the code in one sentence.
@@ -101,12 +124,15 @@ struct SourceLine {
   const char* file = "";
   int line = 0;
 
+  /// As the default argument of a function, the place of the call of that function.
   [[nodiscard]] static constexpr SourceLine here(const char* file = __builtin_FILE(),
                                                  int line = __builtin_LINE()) noexcept {
     return {file, line};
   }
 };
 
+/// The reason of a failure. Two words in size; the texts are in memory that the Error owns. Move an Error
+/// where possible: a copy allocates memory. If that memory is missing, the copy keeps only the code.
 class [[nodiscard]] Error {
  public:
   /// An Error with a code only. Allocates no memory, so that `out_of_memory` can always be returned.
@@ -125,9 +151,13 @@ class [[nodiscard]] Error {
     if (details_ != nullptr) delete_details();
   }
 
+  /// The kind of failure, on which programs switch.
   [[nodiscard]] ErrorCode code() const noexcept { return code_; }
+  /// The name of the violated rule, for instance "header_size_within_limit"; the name of the code if there is
+  /// no rule.
   [[nodiscard]] std::string_view rule() const noexcept;
-  /// The description of the error, without the path, which `to_string` adds.
+  /// The description of the error, without the path, which `to_string` adds. Never empty: without a message
+  /// of its own, the sentence of `describe`. At most 2000 bytes, then "…".
   [[nodiscard]] std::string_view message() const noexcept;
   /// How to fix the error; may be empty.
   [[nodiscard]] std::string_view hint() const noexcept;
@@ -139,7 +169,7 @@ class [[nodiscard]] Error {
   [[nodiscard]] std::optional<std::uint64_t> offset() const noexcept;
   /// The error code of the failed system call, if any.
   [[nodiscard]] std::error_code cause() const noexcept;
-  /// The source line that created the Error.
+  /// The source line that created the Error. An empty file name if it is unknown.
   [[nodiscard]] SourceLine where() const noexcept;
 
   // Each function sets one member and returns the Error: `Error(…).at_path(p).with_hint(h)`.
@@ -167,6 +197,9 @@ class [[nodiscard]] Error {
 
 static_assert(sizeof(Error) == 2 * sizeof(void*));
 
+/// A value of type T or an Error. `if (result)` asks for a value, `*result` is the value, `result.error()`
+/// the Error. Access to the missing one is undefined behaviour; `value()` throws instead. `Result<void>` has
+/// no value and means success. `HT_TRY` is the usual way to use a Result within a function that returns one.
 template <class T>
 using Result = tl::expected<T, Error>;
 
@@ -203,6 +236,7 @@ template <class Body>
 
 namespace detail {
 
+// Moves the value out of a temporary Result.
 template <class T>
 constexpr T take_value(Result<T>&& result) {
   if constexpr (!std::is_void_v<T>) return *std::move(result);
@@ -227,6 +261,9 @@ constexpr T take_value(const Result<T>& result) {
 #define HT_INTERNAL_PASTE_(a, b) a##b
 #define HT_INTERNAL_PASTE(a, b) HT_INTERNAL_PASTE_(a, b)
 
-/// Yields the value of a Result, or returns its Error from the enclosing function. Use one per statement:
-/// g++ 12 does not destroy the preceding members if HT_TRY returns inside `Aggregate{member, HT_TRY(…)}`.
+/// Yields the value of a Result, or returns its Error from the enclosing function. Use one per statement: g++
+/// 12 does not destroy the preceding members if HT_TRY returns inside `Aggregate{member, HT_TRY(…)}`.
+///
+/// The value of an rvalue Result is moved, the value of an lvalue is copied. In a function that does not
+/// return a Result, test the Result instead. HT_TRY uses a statement expression, which g++ and clang have.
 #define HT_TRY(...) HT_INTERNAL_TRY(HT_INTERNAL_PASTE(ht_try_, __COUNTER__), __VA_ARGS__)

@@ -18,6 +18,15 @@
 //
 // On OpenCL devices the same function runs a direct kernel of the device; `Conv2dOptions::Form` has no effect
 // there, and weight and bias are tensors on the device.
+//
+// Ownership: operands are borrowed during the call; the result shares no memory with them. Cost: `direct`
+// needs no memory beside the result, `columns` one tile of columns per thread. One call divides the outputs
+// among the threads of `ComputeOptions::workers`.
+//
+// Errors: `shape_mismatch` if channels, groups and biases do not match; `bad_shape` for a kernel that is
+// empty or larger than the padded image, groups that do not divide the outputs, and options out of range;
+// `out_of_memory`; `read_failed` for an unreadable mapped page. Without images or without outputs, the result
+// has no elements. A NaN in x reaches every result whose kernel covers it.
 #pragma once
 
 #include <array>
@@ -31,7 +40,8 @@
 
 namespace ht::inline v1 {
 
-/// Pairs are {vertical, horizontal}.
+/// Pairs are {vertical, horizontal}. The result has (extent + 2 · padding - dilation · (kernel - 1) - 1) /
+/// stride + 1 rows, rounded down, and as many columns by the same rule.
 struct Conv2dOptions {
   /// The algorithm of a convolution. For finite weights, all forms give the same result.
   enum class Form : std::uint8_t {
@@ -44,12 +54,17 @@ struct Conv2dOptions {
     columns,
   };
 
+  /// The distance between neighbouring positions of the kernel, from 1 to 2^31 - 1.
   std::array<std::int64_t, 2> stride{1, 1};
-  /// The number of rows and columns of zeros on each side of the image.
+  /// The number of rows and columns of zeros on each side of the image. From 0 to 2^31 - 1; the zeros take no
+  /// memory.
   std::array<std::int64_t, 2> padding{0, 0};
+  /// The distance between the elements of x that neighbouring weights multiply, from 1 to 2^31 - 1.
   std::array<std::int64_t, 2> dilation{1, 1};
-  /// The number of groups of channels and of outputs. Output group i reads only channel group i.
+  /// The number of groups of channels and of outputs. Output group i reads only channel group i. With as many
+  /// groups as channels, the convolution is depthwise. Must divide the number of outputs.
   std::int64_t groups = 1;
+  /// Choose a form only to compare speed or memory.
   Form form = Form::automatic;
 };
 
@@ -68,11 +83,12 @@ struct Conv2dPlan {
                                              std::optional<std::int64_t> biases,
                                              const Conv2dOptions& options);
 
-/// Elements are contiguous; `bias` may be null. T is float or double.
+/// Elements are contiguous; `bias` may be null. T is float or double. `into` is zeroed.
 template <class T>
 [[nodiscard]] Result<void> run_conv2d(const Conv2dPlan& plan, const T* x, const T* weight, const T* bias,
                                       T* into, const ComputeOptions& options);
 
+// Whether the static extents allow the convolution for some number of groups.
 template <class S, class WS>
 consteval bool may_convolve() {
   if constexpr (S::rank != 4 || WS::rank != 4) {
@@ -85,6 +101,7 @@ consteval bool may_convolve() {
   }
 }
 
+// Height and width depend on options, which are known at run time.
 template <class S, class WS>
 using Conv2dShape = Shape<S::static_extents[0], WS::static_extents[0], dynamic, dynamic>;
 
@@ -113,6 +130,7 @@ template <class D, class S, class Dev, class W, class B>
   }
 }
 
+// Checks shapes and options, allocates the result, and calls the device or the host.
 template <class D, class S, class Dev, class W, class... Bias>
 [[nodiscard]] auto convolve(const Tensor<const D, S, Dev>& x, const Conv2dOptions& conv,
                             const ComputeOptions& options, const W& weight, const Bias&... bias)
@@ -155,7 +173,8 @@ template <class S, class WS>
 concept ConvolvableShapes = IsShape<S> && IsShape<WS> && detail::may_convolve<S, WS>();
 
 /// Returns the convolution without a bias. `shape_mismatch` if the channels do not match, `bad_shape` if the
-/// kernel is larger than the padded image or an option is out of range.
+/// kernel is larger than the padded image or an option is out of range. The result is a Result<Tensor<D,
+/// Shape<images, outputs, dynamic, dynamic>, Dev>>; extents that are static in x or the weight stay static.
 template <class D, class S, class Dev, class W>
   requires Computes<Dev, slice::Conv, D> && WeightOf<W, D, Dev> &&
            ConvolvableShapes<S, typename W::ShapeType> && detail::HasConv2d<Dev, D, S, W>
@@ -166,7 +185,7 @@ template <class D, class S, class Dev, class W>
 }
 
 /// The same plus bias[o] for each element of output o. `shape_mismatch` if the number of biases is not the
-/// number of outputs.
+/// number of outputs. The bias may be stored in another dtype that D holds.
 template <class D, class S, class Dev, class W, class B>
   requires Computes<Dev, slice::Conv, D> && WeightOf<W, D, Dev> && WeightOf<B, D, Dev> &&
            ConvolvableShapes<S, typename W::ShapeType> &&

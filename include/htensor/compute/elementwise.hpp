@@ -10,6 +10,45 @@
 // requires IsFloating, so there is no integer division by zero. Static extents that differ do not compile;
 // dynamic extents that differ return `shape_mismatch`. Results own new memory. Many threads may call the
 // functions at once, but must not write the same elements.
+//
+//   operation                             result
+//   a + b, a - b, a * b, a / b            Result<Tensor> of the same shape, new memory
+//   combine(std::plus<>{}, a, b, options) the same, on the queue of a device
+//   scale(a, factor)                      Result<Tensor>, new memory
+//   add_into(a, b), multiply_into(a, b)   a += b, a *= b in place
+//   copy_into(a, b)                       a = b in place
+//   sum(a), max(a)                        Result of one number on the host
+//
+// Ownership: operands are borrowed during the call; a result shares no memory with them and is row-major. The
+// `_into` forms write through a mutable handle and allocate nothing.
+//
+// Cost: one pass. The host calculates on the calling thread. Loops without strides are vectorized by the
+// compiler; a broadcast operand is read once for each run.
+//
+// Errors: `shape_mismatch`, `out_of_memory`, `read_failed` for an unreadable mapped page, and
+// `device_unavailable` for OpenCL devices. Broadcasting is explicit: extents of 1 are not repeated unless
+// `broadcast` says so.
+//
+// Edge cases: rank 0 and tensors without elements are valid operands. Floating-point operations follow IEEE
+// 754: NaN propagates, x / 0 is an infinity or NaN. The sum of no elements is 0; `max` of no elements is
+// `bad_shape`.
+//
+// A loop that reuses its memory, with a mask for some positions:
+//
+//   const auto state = HT_TRY(ht::Tensor<ht::F32, ht::Rank<2>>::zeros(ht::Rank<2>(4, 8)));
+//   for (const auto& delta : deltas) {
+//     HT_TRY(ht::add_into(state, delta));
+//     HT_TRY(ht::multiply_into(state, HT_TRY(mask.broadcast(state.shape()))));     // mask[8]: 0 or 1
+//   }
+//
+// Both dtype and device are part of the type, so F32 + F64, and a host tensor plus a device tensor, do not
+// compile: convert one operand with `cast`, `to_device` or `to_host`.
+//
+//   dtype                       calculated in         beyond the largest value
+//   F64, F32                    the dtype itself      infinity
+//   F16, BF16, F8, F6, F4       float, rounded once   infinity, NaN or the largest value (dtype/scalar.hpp)
+//   integers                    modulo 2^bits         wraps around: 250 + 10 = 4 in U8
+//   C64                         std::complex<float>   infinity; no division
 #pragma once
 
 #include <array>
@@ -24,22 +63,27 @@
 
 namespace ht::inline v1 {
 
+/// Both operands have the same dtype; const does not count. BF16 + F32 does not compile: cast one operand
+/// first.
 template <class A, class B>
 concept SameDType = std::same_as<std::remove_const_t<A>, std::remove_const_t<B>>;
 
 /// The device calculates op(a, b) into tensors of type Out: by its own `run` if it has one for these types,
-/// else by loops on the host, if the host can access its memory.
+/// else by loops on the host, if the host can access its memory. The operators require it, so that an
+/// operation that the device lacks does not compile.
 template <class Dev, class Op, class Out, class A, class B>
 concept CombinesBy = Computes<Dev, slice::Core, typename Out::DType> && placement::CanAllocate<Dev> &&
                      (HostAccessible<Dev> || HasOperation<Dev, Op, Out, A, B>);
 
 namespace detail {
 
-/// The tensor that an operator of tensors with these shapes returns.
+/// The tensor that an operator of tensors with these shapes returns. An extent that is static in either
+/// operand is static in the result.
 template <class D, class SA, class SB, class Dev>
 using Combined = Tensor<std::remove_const_t<D>, ShapeFrom<merged<SA, SB>()>, Dev>;
 
-// The C++ type in which elements of D are calculated.
+// The C++ type in which elements of D are calculated. Narrow floating-point dtypes are calculated in float,
+// if rounding twice gives the same result, else in double.
 template <class D>
 consteval auto calculates_in() {
   using Element = typename D::Element;
@@ -59,6 +103,7 @@ consteval auto calculates_in() {
 template <class D>
 using CalculatesIn = typename decltype(calculates_in<D>())::type;
 
+// The low bits of the value as an integer of D, which is how integers wrap around.
 template <class D>
 [[nodiscard]] constexpr typename D::Element wrapped(std::uint64_t value) noexcept {
   using Element = typename D::Element;
@@ -69,6 +114,7 @@ template <class D>
   }
 }
 
+// One operation on two elements: convert, calculate, round once.
 template <class D, class Op>
 [[nodiscard]] constexpr typename D::Element apply(Op op, typename D::Element a,
                                                   typename D::Element b) noexcept {
@@ -120,7 +166,8 @@ template <class Op, class D, class A, class B, class SO, class SA, class SB, cla
   });
 }
 
-// The same on any device: by the device's own function, or by host loops. Checks the shapes.
+// The same on any device: by the device's own function, or by host loops. Checks the shapes. A device that
+// has no such operation and whose memory the host cannot read was refused by CombinesBy.
 template <class Op, class D, class A, class B, class SO, class SA, class SB, class Dev>
 [[nodiscard]] Result<void> combine_into(Op op, const Tensor<D, SO, Dev>& into, const Tensor<A, SA, Dev>& a,
                                         const Tensor<B, SB, Dev>& b, const ComputeOptions& options) {
@@ -132,6 +179,7 @@ template <class Op, class D, class A, class B, class SO, class SA, class SB, cla
   }
 }
 
+// Allocates the result and fills it.
 template <class Op, class A, class B, class SA, class SB, class Dev>
 [[nodiscard]] auto elementwise(Op op, const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b,
                                const ComputeOptions& options = {}) -> Result<Combined<A, SA, SB, Dev>> {
@@ -142,7 +190,7 @@ template <class Op, class A, class B, class SA, class SB, class Dev>
   return result;
 }
 
-/// A tensor with one element on the device.
+/// A tensor with one element on the device. An operand for `scale`, which broadcasts it.
 template <class D, class Dev>
 [[nodiscard]] Result<Tensor<D, Rank<0>, Dev>> single(typename D::Element value,
                                                      const ComputeOptions& options) {
@@ -155,6 +203,7 @@ template <class D, class Dev>
 
 }  // namespace detail
 
+/// Returns a + b. Both operands have the same dtype, shape and device. For integers, modulo 2^bits.
 template <class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && Multipliable<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
            CombinesBy<Dev, std::plus<>, detail::Combined<A, SA, SB, Dev>, Tensor<A, SA, Dev>,
@@ -163,6 +212,7 @@ template <class A, class B, class SA, class SB, class Dev>
   return detail::elementwise(std::plus<>{}, a, b);
 }
 
+/// Returns a - b, with the rules of a + b.
 template <class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && Multipliable<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
            CombinesBy<Dev, std::minus<>, detail::Combined<A, SA, SB, Dev>, Tensor<A, SA, Dev>,
@@ -171,6 +221,7 @@ template <class A, class B, class SA, class SB, class Dev>
   return detail::elementwise(std::minus<>{}, a, b);
 }
 
+/// Returns the products of elements with the same index; `matmul` is the product of matrices.
 template <class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && Multipliable<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
            CombinesBy<Dev, std::multiplies<>, detail::Combined<A, SA, SB, Dev>, Tensor<A, SA, Dev>,
@@ -179,6 +230,7 @@ template <class A, class B, class SA, class SB, class Dev>
   return detail::elementwise(std::multiplies<>{}, a, b);
 }
 
+/// Returns a / b for floating-point dtypes, rounded once.
 template <class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && IsFloating<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
            CombinesBy<Dev, std::divides<>, detail::Combined<A, SA, SB, Dev>, Tensor<A, SA, Dev>,
@@ -188,7 +240,7 @@ template <class A, class B, class SA, class SB, class Dev>
 }
 
 /// Returns op(a, b) for `std::plus<>{}`, `std::minus<>{}`, `std::multiplies<>{}` or `std::divides<>{}`: the
-/// operators, with options. The host calculates on the calling thread.
+/// operators, with options. The host calculates on the calling thread. Errors are those of the operators.
 template <class Op, class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && Multipliable<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
            CombinesBy<Dev, Op, detail::Combined<A, SA, SB, Dev>, Tensor<A, SA, Dev>, Tensor<B, SB, Dev>> &&
@@ -198,7 +250,8 @@ template <class Op, class A, class B, class SA, class SB, class Dev>
   return detail::elementwise(op, a, b, options);
 }
 
-/// Returns each element times one factor.
+/// Returns each element times one factor. The factor is an element of the same dtype, so it is rounded to
+/// that dtype by the caller. `out_of_memory`, `read_failed`.
 template <class A, class S, class Dev>
   requires Multipliable<std::remove_const_t<A>> &&
            CombinesBy<Dev, std::multiplies<>, Tensor<std::remove_const_t<A>, S, Dev>, Tensor<A, S, Dev>,
@@ -215,7 +268,8 @@ template <class A, class S, class Dev>
 }
 
 /// into += x, in place. `x` may be `into` itself or a broadcast view; a view that overlaps `into` at other
-/// indices gives unspecified values. An unreadable page is an Error and leaves `into` partly changed.
+/// indices gives unspecified values. An unreadable page is an Error and leaves `into` partly changed. Two
+/// threads must not write the same elements. `shape_mismatch`, `read_failed`.
 template <class D, class B, class SA, class SB, class Dev>
   requires(!std::is_const_v<D>) && SameDType<D, B> && Multipliable<D> && ShapesMayMatch<SA, SB> &&
           CombinesBy<Dev, std::plus<>, Tensor<D, SA, Dev>, Tensor<D, SA, Dev>, Tensor<B, SB, Dev>>
@@ -224,7 +278,7 @@ template <class D, class B, class SA, class SB, class Dev>
   return detail::combine_into(std::plus<>{}, into, into, x, options);
 }
 
-/// into *= x, in place, with the rules of `add_into`.
+/// into *= x, in place, with the rules of `add_into`. Errors are those of `add_into`.
 template <class D, class B, class SA, class SB, class Dev>
   requires(!std::is_const_v<D>) && SameDType<D, B> && Multipliable<D> && ShapesMayMatch<SA, SB> &&
           CombinesBy<Dev, std::multiplies<>, Tensor<D, SA, Dev>, Tensor<D, SA, Dev>, Tensor<B, SB, Dev>>
@@ -234,7 +288,8 @@ template <class D, class B, class SA, class SB, class Dev>
 }
 
 /// into = x, of the same dtype, shape and device. `into` is often a slice of a larger tensor, such as a
-/// cache. Overlapping views and unreadable pages behave as in `add_into`.
+/// cache. Overlapping views and unreadable pages behave as in `add_into`. Works for every dtype, also
+/// user-defined ones. For another dtype, use `cast_into` (values/cast.hpp). `shape_mismatch`, `read_failed`.
 template <class D, class B, class SA, class SB, class Dev>
   requires(!std::is_const_v<D>) && SameDType<D, B> && ShapesMayMatch<SA, SB> &&
           (HostAccessible<Dev> || CopiesOnDevice<Dev, Tensor<D, SA, Dev>>)
@@ -268,7 +323,8 @@ template <class D, class B, class SA, class SB, class Dev>
 // x may have any strides and be on any device that lists slice::Core; the result is on the host. An
 // unreadable mapped page is an Error.
 
-/// The dtype of a sum: F64 for F64, F32 for other floating-point numbers, I64 or U64 for integers.
+/// The dtype of a sum: F64 for F64, F32 for other floating-point numbers, I64 or U64 for integers. So a sum
+/// of BF16 elements is a `float`, and a sum of I8 elements a 64-bit integer.
 template <class D>
 using SumOf = std::conditional_t<
     std::same_as<D, F64>, F64,
@@ -280,7 +336,8 @@ concept ReducesOnDevice =
     Transfers<Dev> && Compatible<Dev, SumOf<D>> &&
     HasOperation<Dev, Op, Tensor<SumOf<D>, Rank<0>, Dev>, Tensor<const D, Rank<1>, Dev>>;
 
-/// The device adds or compares elements of D: by its own `run`, else by a host loop.
+/// The device adds or compares elements of D: by its own `run`, else by a host loop. Complex numbers and
+/// booleans have neither sum nor maximum here.
 template <class Dev, class Op, class D>
 concept ReducesBy = Computes<Dev, slice::Core, D> && (IsFloating<D> || IsIntegral<D>) &&
                     (HostAccessible<Dev> || ReducesOnDevice<Dev, Op, D>);
@@ -290,7 +347,8 @@ namespace detail {
 /// `bad_shape` for a tensor without elements.
 [[nodiscard]] Result<void> check_has_element(layout::Extents extents);
 
-/// Calls `visit(element as T)` for each element.
+/// Calls `visit(element as T)` for each element. One guarded section covers all elements; `visit` is called
+/// on the calling thread.
 template <class T, class D, class S, class Dev, class Visit>
 [[nodiscard]] Result<void> for_each_number(const Tensor<D, S, Dev>& x, const Visit& visit) {
   const auto extents = x.shape().extents();
@@ -307,6 +365,7 @@ template <class T, class D, class S, class Dev, class Visit>
   });
 }
 
+// The device writes one number, which is copied to the host.
 template <class Op, class D, class S, class Dev>
 [[nodiscard]] auto reduce_on_device(const Tensor<D, S, Dev>& x, const ComputeOptions& options)
     -> Result<typename SumOf<std::remove_const_t<D>>::Element> {
@@ -322,7 +381,8 @@ template <class Op, class D, class S, class Dev>
 /// Returns the sum of all elements, as an element of `SumOf<D>`; integers wrap around. The host adds
 /// floating-point numbers in double and rounds once: the error of n elements is at most u |sum| + n 2^-53
 /// Σ|x|, where u is half an ulp of 1 in the result. The bound of OpenCL devices is in
-/// htensor/device/transfer.hpp.
+/// htensor/device/transfer.hpp. 0 without elements; NaN if an element is NaN. `read_failed` for an unreadable
+/// page.
 template <class D, class S, class Dev>
   requires ReducesBy<Dev, operation::Sum, std::remove_const_t<D>>
 [[nodiscard]] auto sum(const Tensor<D, S, Dev>& x, const ComputeOptions& options = {})
@@ -340,7 +400,8 @@ template <class D, class S, class Dev>
 }
 
 /// Returns the largest element, as an element of `SumOf<D>`; NaN if there is a NaN. `bad_shape` for a tensor
-/// without elements.
+/// without elements. Of equal elements, such as 0 and -0 on the host, the first one. `read_failed` for an
+/// unreadable page.
 template <class D, class S, class Dev>
   requires ReducesBy<Dev, operation::Max, std::remove_const_t<D>>
 [[nodiscard]] auto max(const Tensor<D, S, Dev>& x, const ComputeOptions& options = {})

@@ -1,11 +1,29 @@
 // Rows of a table by their indices: the first layer of a language model.
 //
+//   const std::vector<std::int32_t> ids{15496, 11, 995};           // or int64_t
 //   const auto x = HT_TRY(ht::embedding(table, ids));              // table [vocabulary, size], of any type
-//   const auto d = HT_TRY(ht::embedding<ht::F64>(table, ids));
+//   const auto d = HT_TRY(ht::embedding<ht::F64>(table, ids));     // [3, size] in F64
+//   const auto any = HT_TRY(model["token_embd.weight"]);           // type known at run time
+//   const auto y = HT_TRY(ht::embedding(any, ids));
 //
 // Only the requested rows are read and decoded: of a mapped table, only the pages of these rows are read from
-// disk. The values are exact, as those of `cast`. The result is in new memory. A table on an OpenCL device is
-// a dense tensor, and the result is on that device. Many threads may call the functions at once.
+// disk. The values are exact, as those of `cast`. Ids may repeat and have any order; without ids, the result
+// has no rows.
+//
+// Ownership: the table and the ids are borrowed during the call. The result is in new memory. A table on an
+// OpenCL device is a dense tensor, and the result is on that device.
+//
+// Threads: many threads may call the functions at once, also with the same table. One call divides many rows
+// among the threads of `ComputeOptions::workers`; the result does not depend on their number.
+//
+// Errors: `out_of_bounds` for an id that is negative or not below the number of rows; the message has the id
+// and its index. No row is read in that case. `out_of_memory`, and `read_failed` for an unreadable page of a
+// mapped table. For a type that is known at run time also `shape_mismatch`, `would_lose` and
+// `unsupported_encoding`.
+//
+// Cost: proportional to the number of ids times the columns, independent of the number of rows. A lazy view
+// `as<F32>(table)` reads the same bytes as the table itself. Rows whose elements are not adjacent, and rows
+// of user-defined dtypes, are converted one at a time on the calling thread.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +40,8 @@ namespace ht::inline v1 {
 
 namespace detail {
 
-/// Rows of contiguous elements of a library type, `step` bytes apart.
+/// Rows of contiguous elements of a library type, `step` bytes apart. The step may be negative or 0. The
+/// caller keeps the bytes alive.
 struct StoredRows {
   ElementType type;
   const std::byte* first;
@@ -30,20 +49,23 @@ struct StoredRows {
   std::int64_t columns;
 };
 
-/// `out_of_bounds` unless each id is the index of a row.
+/// `out_of_bounds` unless each id is the index of a row. Reads the ids only, so a wrong id is found before
+/// any page of the table is read.
 [[nodiscard]] Result<void> check_ids(std::span<const std::int32_t> ids, std::int64_t rows);
 [[nodiscard]] Result<void> check_ids(std::span<const std::int64_t> ids, std::int64_t rows);
 
-/// Copies the ids to a tensor, for a device.
+/// Copies the ids to a tensor, for a device. `out_of_memory`.
 [[nodiscard]] Result<Tensor<I64, Rank<1>>> tensor_of_ids(std::span<const std::int32_t> ids);
 [[nodiscard]] Result<Tensor<I64, Rank<1>>> tensor_of_ids(std::span<const std::int64_t> ids);
 
 /// Converts the rows to `to`, F32 or F64, and writes them one after another. The caller has checked the ids.
+/// `into` has room for all rows.
 [[nodiscard]] Result<void> gather_rows(const StoredRows& rows, std::span<const std::int32_t> ids,
                                        const ElementType& to, std::byte* into, const ComputeOptions& options);
 [[nodiscard]] Result<void> gather_rows(const StoredRows& rows, std::span<const std::int64_t> ids,
                                        const ElementType& to, std::byte* into, const ComputeOptions& options);
 
+// Rows of blocks are contiguous: they are always read in place.
 template <class To, class E, class S, class Id>
 [[nodiscard]] Result<void> gather(const BlockTensor<E, S>& table, std::span<const Id> ids,
                                   const Tensor<To, Rank<2>>& into, const ComputeOptions& options) {
@@ -56,6 +78,7 @@ template <class To, class E, class S, class Id>
   });
 }
 
+// Rows of dense tensors are read in place if their elements are adjacent and start at whole bytes.
 template <class To, class D, class S, class Dev, class Id>
 [[nodiscard]] Result<void> gather(const Tensor<D, S, Dev>& table, std::span<const Id> ids,
                                   const Tensor<To, Rank<2>>& into, const ComputeOptions& options) {
@@ -88,6 +111,7 @@ template <class To, class D, class S, class Dev, class Id>
   return {};
 }
 
+// A device that gathers rows itself receives the ids as an I64 tensor.
 template <class To, class W, class Id>
 [[nodiscard]] auto embedding(const W& table, std::span<const Id> ids, const ComputeOptions& options)
     -> Result<Tensor<To, Rank<2>, typename StoredOf<W>::Device>> {
@@ -108,7 +132,8 @@ template <class To, class W, class Id>
 }
 
 /// For a table whose type is known at run time. Rows that kernels cannot read in place are cast one at a
-/// time; packed rows that are not whole bytes, eight at a time.
+/// time; packed rows that are not whole bytes, eight at a time. Checks the type, then the ids, then reads
+/// rows.
 template <class To, RuntimeWeights W, class Id>
 [[nodiscard]] Result<Tensor<To, Rank<2>>> runtime_embedding(const W& table, std::span<const Id> ids,
                                                             const ComputeOptions& options) {
@@ -140,7 +165,14 @@ template <class To, RuntimeWeights W, class Id>
 
 }  // namespace detail
 
-/// Tables whose rows `embedding` gathers as `To`, on the table's device.
+/// Tables whose rows `embedding` gathers as `To`, on the table's device. Rank 2; `To` holds every value of
+/// the table.
+///
+/// The concept refuses tables that would lose values at compile time:
+///
+///   static_assert(ht::TableOf<ht::Tensor<const ht::F16, ht::Rank<2>>, ht::F32>);
+///   static_assert(ht::TableOf<ht::BlockTensor<ht::Q6_K, ht::Rank<2>>, ht::F32>);
+///   static_assert(!ht::TableOf<ht::Tensor<ht::F64, ht::Rank<2>>, ht::F32>);
 template <class W, class To>
 concept TableOf = (W::rank == 2) && WeightOf<W, To, typename detail::StoredOf<W>::Device> &&
                   (std::same_as<typename detail::StoredOf<W>::Device, Host> ||
@@ -151,13 +183,15 @@ concept TableOf = (W::rank == 2) && WeightOf<W, To, typename detail::StoredOf<W>
 
 /// Returns the rows `ids` of a table, converted to `To` (F32 or F64), as [ids, columns], in new memory. The
 /// table is a tensor, a tensor of blocks or a lazy view of rank 2 whose values `To` holds. `out_of_bounds`
-/// for an id that is not the index of a row.
+/// for an id that is not the index of a row. The result is a Result<Tensor<To, Rank<2>, Dev>>, row-major. An
+/// array or a vector of ids converts to the span; the caller keeps it during the call.
 template <class To = F32, class W>
   requires TableOf<W, To>
 [[nodiscard]] auto embedding(const W& table, std::span<const std::int32_t> ids,
                              const ComputeOptions& options = {}) {
   return detail::embedding<To>(table, ids, options);
 }
+/// The same with ids of 64 bits.
 template <class To = F32, class W>
   requires TableOf<W, To>
 [[nodiscard]] auto embedding(const W& table, std::span<const std::int64_t> ids,
@@ -166,13 +200,15 @@ template <class To = F32, class W>
 }
 
 /// The same for a table whose type is known at run time: `shape_mismatch` unless it is a matrix, `would_lose`
-/// where `To` does not hold its values.
+/// where `To` does not hold its values. `unsupported_encoding` for a type that the library does not know.
+/// Tables that kernels cannot read in place (weights.hpp) are cast row by row, not as a whole.
 template <class To = F32, RuntimeWeights W>
   requires Computes<Host, slice::Nn, To>
 [[nodiscard]] Result<Tensor<To, Rank<2>>> embedding(const W& table, std::span<const std::int32_t> ids,
                                                     const ComputeOptions& options = {}) {
   return detail::runtime_embedding<To>(table, ids, options);
 }
+/// The same with ids of 64 bits.
 template <class To = F32, RuntimeWeights W>
   requires Computes<Host, slice::Nn, To>
 [[nodiscard]] Result<Tensor<To, Rank<2>>> embedding(const W& table, std::span<const std::int64_t> ids,

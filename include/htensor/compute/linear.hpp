@@ -27,6 +27,30 @@
 // own threads and ignores `workers`. The error is at most k · u · Σ|x · w| with u = 2^-24 (F64: 2^-53), plus
 // u · |y| with a bias, unless products are subnormal. Weights of Q8_0 may give an infinity or NaN if x has
 // magnitudes above 2^119, as their integers are multiplied before their scales.
+//
+// Ownership: x, weights and bias are borrowed during the call. A result shares no memory with them, is
+// row-major and has the dtype and the device of x.
+//
+// Errors: `shape_mismatch` if the last extent of x, the columns of the weights or the size of the bias
+// differ; `out_of_memory`; `read_failed` for an unreadable page of a mapped operand. For weights of a type
+// known at run time also `would_lose`, `unsupported_encoding` for unknown types, and the errors of
+// `AnyTensor::view`.
+//
+// Edge cases: without columns (k = 0), products are 0, plus the bias. Without rows or without vectors, the
+// result has no elements. NaN and infinity in x or in the weights propagate to the results that use them.
+//
+// Which function:
+//
+//   weights known at compile time       linear(x, w), checked by the compiler
+//   weights of a Model, any type        linear(x, model["name"]), checked at run time
+//   several weights, one input          linear(x, std::array{q, k, v}), one pass over the threads
+//   w · X with vectors as columns       matmul(as<F32>(w), X)
+//   both operands computed, no weights  matmul(a, b) of htensor/compute/matmul.hpp
+//
+// A bias of another dtype than x is cast once, not in each call:
+//
+//   const auto b = HT_TRY(ht::cast<ht::F32>(stored_bias));           // BF16 in the file
+//   for (const auto& x : batches) use(HT_TRY(ht::linear(x, w, b)));
 #pragma once
 
 #include <array>
@@ -49,6 +73,10 @@
 
 namespace ht::inline v1 {
 
+/// How `linear` computes. The caller keeps `workers` and `queue` alive during the call.
+///
+///   ht::Workers two(2);
+///   const auto y = HT_TRY(ht::linear(x, w, {.int8_activations = true, .workers = &two}));
 struct LinearOptions {
   /// Rounds x to int8 and multiplies integers, for Q8_0, Q4_0, Q4_K, Q5_K and Q6_K. Has no effect for other
   /// weights or if x is F64. Each run of 32 or 256 elements of x, the block size of the weights, shares one
@@ -56,6 +84,9 @@ struct LinearOptions {
   ///
   /// For each block of weights w, this adds at most (scale / 2) · Σ|w| to the error. A NaN or an infinity in
   /// x makes results NaN.
+  ///
+  /// The result depends neither on the number of threads nor on the processor. Compare the results of a model
+  /// with and without this option before use.
   bool int8_activations = false;
   /// The threads of an operation on the host; `Workers::shared()` if null.
   Workers* workers = nullptr;
@@ -72,19 +103,23 @@ consteval auto linear_extents() {
   all[all.size() - 1] = SW::static_extents[0];
   return all;
 }
+/// The shape of `linear(x, w)`.
 template <class SX, class SW>
 using LinearShape = ShapeFrom<linear_extents<SX, SW>()>;
 
+/// The extents of x with the first one replaced by the number of rows.
 template <class SW, class SX>
 consteval auto weights_product_extents() {
   auto all = SX::static_extents;
   all[0] = SW::static_extents[0];
   return all;
 }
+/// The shape of `matmul(as<F32>(w), x)`.
 template <class SW, class SX>
 using WeightsProductShape = ShapeFrom<weights_product_extents<SW, SX>()>;
 
-/// Rows of weights in memory. `touched` covers all bytes that a read of the rows touches.
+/// Rows of weights in memory. `touched` covers all bytes that a read of the rows touches. A view: the tensor
+/// of the weights keeps the bytes alive.
 struct WeightRows {
   ElementType type;
   const std::byte* first = nullptr;
@@ -95,7 +130,7 @@ struct WeightRows {
 };
 
 /// `batch` vectors in row-major order. The length of a vector is the number of columns of all weights of a
-/// call.
+/// call. A view of contiguous elements.
 template <class T>
 struct LinearInput {
   const T* x = nullptr;
@@ -103,6 +138,7 @@ struct LinearInput {
 };
 
 /// One product with the vectors. `bias` is null or has an element for each row; `into` is [batch, rows].
+/// `into` belongs to the result and does not overlap the operands.
 template <class T>
 struct LinearProduct {
   WeightRows weights;
@@ -110,15 +146,19 @@ struct LinearProduct {
   T* into = nullptr;
 };
 
-/// Computes all products. Products that do not use CBLAS run in one parallel pass.
+/// Computes all products. Products that do not use CBLAS run in one parallel pass. Writes every element of
+/// every `into`, or returns an Error and leaves them unspecified. The caller guards the mapped bytes.
 [[nodiscard]] Result<void> run_linear(std::span<const LinearProduct<float>> products,
                                       const LinearInput<float>& input, const LinearOptions& options);
 [[nodiscard]] Result<void> run_linear(std::span<const LinearProduct<double>> products,
                                       const LinearInput<double>& input, const LinearOptions& options);
 
+/// `shape_mismatch` unless the extent `of_x` of x is the number of columns of the weights.
 [[nodiscard]] Result<void> check_inner_extents(layout::Extents x, layout::Extents weights, std::size_t of_x);
+/// `shape_mismatch` unless the bias has an element for each row of the weights.
 [[nodiscard]] Result<void> check_bias_extent(layout::Extents bias, layout::Extents weights);
 
+/// The bytes that a read of all rows touches, including gaps between rows, for `guarded`.
 template <class E, class S>
 [[nodiscard]] Result<Bytes> touched_by(const BlockTensor<E, S>& weights) noexcept {
   return weights.bytes();
@@ -141,7 +181,8 @@ template <class E, class S>
           .touched = touched};
 }
 
-/// Whether kernels can read the rows in place.
+/// Whether kernels can read the rows in place. The elements of a row are adjacent and start at a whole byte,
+/// and the dtype is one of the library.
 template <class D, class S, class Dev>
 [[nodiscard]] bool has_plain_rows(const Tensor<D, S, Dev>& weights) noexcept {
   using Stored = std::remove_const_t<D>;
@@ -156,6 +197,7 @@ template <class D, class S, class Dev>
   }
 }
 
+/// The caller has checked `has_plain_rows`.
 template <class D, class S, class Dev>
 [[nodiscard]] WeightRows rows_of(const Tensor<D, S, Dev>& weights, Bytes touched) noexcept {
   using Stored = std::remove_const_t<D>;
@@ -178,7 +220,7 @@ template <class D, class S, class Dev>
           .touched = touched};
 }
 
-/// The number of vectors in x.
+/// The number of vectors in x. 1 for a vector: x of rank 1.
 template <class SX>
 [[nodiscard]] std::int64_t batch_of(const SX& shape) noexcept {
   std::int64_t batch = 1;
@@ -187,7 +229,8 @@ template <class SX>
   return batch;
 }
 
-// The caller has checked the extents.
+// The caller has checked the extents. Weights that kernels cannot read are cast once and multiplied then. x
+// and bias are copied unless they are contiguous.
 template <class D, class SX, class T, class SB, class Dev, class Out>
 [[nodiscard]] Result<void> linear_on_host(const Tensor<const D, SX, Dev>& x, const T& weights,
                                           const Tensor<const D, SB, Dev>* bias, const LinearOptions& options,
@@ -209,6 +252,7 @@ template <class D, class SX, class T, class SB, class Dev, class Out>
   return guarded(touched, [&] { return run_linear(products, input, options); });
 }
 
+// Checks the extents, allocates the result, and calls the device or the host. `bias` may be null.
 template <class D, class SX, class T, class SB, class Dev>
 [[nodiscard]] auto linear(const Tensor<const D, SX, Dev>& x, const T& weights,
                           const Tensor<const D, SB, Dev>* bias, const LinearOptions& options)
@@ -231,7 +275,8 @@ template <class D, class SX, class T, class SB, class Dev>
   }
 }
 
-/// Checks the extents and returns a zeroed tensor for the result of `linear(x, w)`.
+/// Checks the extents and returns a zeroed tensor for the result of `linear(x, w)`. `shape_mismatch`,
+/// `out_of_memory`.
 template <class D, class SX>
 [[nodiscard]] Result<Tensor<D, LinearShape<SX, Rank<2>>>> linear_result(const SX& x,
                                                                         const RuntimeMatrix& weights) {
@@ -242,6 +287,8 @@ template <class D, class SX>
   return Tensor<D, LinearShape<SX, Rank<2>>>::zeros(LinearShape<SX, Rank<2>>::assume(extents));
 }
 
+// All matrices are read in place or cast before the first product, and one guarded section covers all of
+// them.
 template <class D, class SX, RuntimeWeights W, std::size_t... I>
 [[nodiscard]] auto linear_of_each(const Tensor<const D, SX>& x, const std::array<W, sizeof...(I)>& weights,
                                   const LinearOptions& options, std::index_sequence<I...> /*numbers*/)
@@ -270,7 +317,8 @@ template <class D, class SX, RuntimeWeights W, std::size_t... I>
 
 }  // namespace detail
 
-/// A linear layer with weights W of rank 2 on a device.
+/// A linear layer with weights W of rank 2 on a device. The host reads every dtype and encoding that D holds;
+/// other devices read dense weights in their memory.
 template <class Dev, class D, class SX, class W>
 concept HasLinear =
     WeightOf<W, D, Dev> && detail::StoredOf<W>::rank == 2 &&
@@ -278,23 +326,26 @@ concept HasLinear =
            Tensor<std::remove_const_t<D>, detail::LinearShape<SX, typename W::ShapeType>, Dev>,
            Tensor<const D, SX, Dev>, W>;
 
-/// The last extent of x may equal the last extent of the weights.
+/// The last extent of x may equal the last extent of the weights. x has rank 1 or more, and the weights have
+/// rank 2: [out, in].
 template <class SX, class SW>
 concept LinearExtentsMayMatch =
     SX::rank >= 1 && SW::rank == 2 &&
     detail::extents_may_match(SX::static_extents[SX::static_extents.size() - 1], SW::static_extents[1]);
 
-/// The bias may have an element for each row of the weights.
+/// The bias may have an element for each row of the weights. A bias has rank 1.
 template <class SB, class SW>
 concept BiasMayMatch =
     SB::rank == 1 && SW::rank == 2 && detail::extents_may_match(SB::static_extents[0], SW::static_extents[0]);
 
-/// The first extent of x may equal the last extent of the weights.
+/// The first extent of x may equal the last extent of the weights. x is a vector, or a matrix whose columns
+/// are the vectors.
 template <class SW, class SX>
 concept ProductExtentsMayMatch = (SX::rank == 1 || SX::rank == 2) && SW::rank == 2 &&
                                  detail::extents_may_match(SX::static_extents[0], SW::static_extents[1]);
 
-/// Returns y[..., i] = Σ_j x[..., j] · w[i, j], in new memory.
+/// Returns y[..., i] = Σ_j x[..., j] · w[i, j], in new memory. x has any rank from 1 on, and the result has
+/// the same rank: Result<Tensor<D, …, Dev>>.
 template <class D, class SX, class W, class Dev>
   requires Computes<Dev, slice::Linear, D> && LinearExtentsMayMatch<SX, typename W::ShapeType> &&
            HasLinear<Dev, D, SX, W>
@@ -304,7 +355,8 @@ template <class D, class SX, class W, class Dev>
                                static_cast<const Tensor<const DType, Rank<1>, Dev>*>(nullptr), options);
 }
 
-/// Returns y[..., i] = Σ_j x[..., j] · w[i, j] + bias[i], in new memory. The bias is added last.
+/// Returns y[..., i] = Σ_j x[..., j] · w[i, j] + bias[i], in new memory. The bias is added last. The bias has
+/// the dtype of x: cast a bias of another dtype with `cast` first.
 template <class D, class SX, class W, class DB, class SB, class Dev>
   requires Computes<Dev, slice::Linear, D> && SameDType<D, DB> &&
            LinearExtentsMayMatch<SX, typename W::ShapeType> && BiasMayMatch<SB, typename W::ShapeType> &&
@@ -317,7 +369,8 @@ template <class D, class SX, class W, class DB, class SB, class Dev>
 }
 
 /// The same with weights whose type is known at run time: `shape_mismatch` unless they are a matrix,
-/// `would_lose` where D does not hold their values.
+/// `would_lose` where D does not hold their values. Weights that are not row-major and little-endian in
+/// memory are cast in every call (weights.hpp).
 template <class D, class SX, RuntimeWeights W>
   requires Computes<Host, slice::Linear, D> && (SX::rank >= 1)
 [[nodiscard]] auto linear(const Tensor<D, SX>& x, const W& weights, const LinearOptions& options = {})
@@ -327,6 +380,7 @@ template <class D, class SX, RuntimeWeights W>
   return detail::linear<DType>(Tensor<const DType, SX>(x), matrix,
                                static_cast<const Tensor<const DType, Rank<1>>*>(nullptr), options);
 }
+/// The same plus bias[i].
 template <class D, class SX, RuntimeWeights W, class DB, class SB>
   requires Computes<Host, slice::Linear, D> && SameDType<D, DB> && (SX::rank >= 1) && (SB::rank == 1)
 [[nodiscard]] auto linear(const Tensor<D, SX>& x, const W& weights, const Tensor<DB, SB>& bias,
@@ -341,6 +395,11 @@ template <class D, class SX, RuntimeWeights W, class DB, class SB>
 /// Returns the products of x with several weights, each as `linear` with one weight returns it. Threads do
 /// not wait for each other between products, and x is rounded to int8 once for all weights of one block size.
 /// From the panel threshold on, products run one after another.
+///
+/// Returns Result<std::array<Tensor<D, …>, N>>, in the order of the weights. The number of rows may differ
+/// between weights, the number of columns not:
+///
+///   const auto [gate, up] = HT_TRY(ht::linear(x, std::array{ffn_gate, ffn_up}));      // AnyTensors
 template <class D, class SX, RuntimeWeights W, std::size_t N>
   requires Computes<Host, slice::Linear, D> && (SX::rank >= 1) && (N > 0)
 [[nodiscard]] auto linear(const Tensor<D, SX>& x, const std::array<W, N>& weights,
@@ -365,7 +424,9 @@ template <class D, class SX, class W, class Dev, std::size_t N>
   }(std::make_index_sequence<N>());
 }
 
-/// Returns the product of stored weights [m, k] and x[k] or x[k, n], in new memory: [m] or [m, n].
+/// Returns the product of stored weights [m, k] and x[k] or x[k, n], in new memory: [m] or [m, n]. Vectors
+/// are the columns of x. The result is row-major; for x of rank 2, the transposition copies it once. Errors
+/// are those of `linear`.
 template <class D, class T, class X, class SX>
   requires SameDType<D, X> && Computes<Host, slice::Linear, D> && HostWeightOf<AsView<D, T>, D> &&
            ProductExtentsMayMatch<typename T::ShapeType, SX>

@@ -24,6 +24,23 @@
 //   silu, swiglu   6 u |y|, where |y| is at least 2^-100 (F32) or 2^-1000 (F64)
 //   gelu           F32: 1.01 u |y|; F64: 16 u |y| (exact), (16 + 8 |x| + x²|x|) u |y| (tanh); same range
 //   rope           4 u (|a| + |b|) for a pair (a, b), and 2^-48 of the angle
+//
+// Ownership: inputs, weights and options are borrowed during the call; no result shares memory with an input.
+//
+// Errors: `shape_mismatch` and `bad_shape` as listed below, `out_of_memory`, `read_failed` for an unreadable
+// page of a mapped input, and `device_unavailable` for OpenCL devices.
+//
+// Edge cases: inputs without elements give results without elements. NaN propagates within its row, or within
+// its element for activations. Rank 0 is valid for activations; operations on rows require rank 1 or more.
+//
+// Cost: one to three passes over the input; rows that are not contiguous are gathered into a buffer of one
+// row per thread. Inputs of fewer than 2^17 elements run on the calling thread.
+//
+// Attention of one head, q[tokens, size], k and v [past + tokens, size]:
+//
+//   const auto scores = HT_TRY(ht::scale(HT_TRY(ht::matmul(q, k.transpose())), 0.125F));
+//   const auto weights = HT_TRY(ht::softmax(HT_TRY(scores + mask)));       // mask: 0 or -∞
+//   const auto y = HT_TRY(ht::matmul(weights, v));                         // [tokens, size]
 #pragma once
 
 #include <array>
@@ -46,6 +63,11 @@ enum class GeluForm : std::uint8_t {
   tanh,
 };
 
+/// How `rope` rotates. The defaults are those of Llama 2 in GGUF files; most models state other values in
+/// their metadata.
+///
+///   const auto halves = ht::RopeOptions::Pairs::halves;
+///   const auto q = HT_TRY(ht::rope(x, {.pairs = halves, .base = 500000.0, .first_position = past}));
 struct RopeOptions {
   /// The elements of a head that form a pair, which `rope` rotates together.
   enum class Pairs : std::uint8_t {
@@ -55,11 +77,13 @@ struct RopeOptions {
     halves,
   };
 
+  /// A wrong choice gives wrong numbers, not an Error.
   Pairs pairs = Pairs::interleaved;
   /// Pair i of a head is rotated by the angle position · base^(-2i / rotated), where `rotated` is the number
   /// below.
   double base = 10000.0;
-  /// The position of the first token; token t is at `first_position + t`.
+  /// The position of the first token; token t is at `first_position + t`. The number of tokens in the cache,
+  /// when a prompt is continued.
   std::int64_t first_position = 0;
   /// The number of leading elements of each head to rotate, an even number; the rest is copied. 0 rotates
   /// all.
@@ -69,14 +93,15 @@ struct RopeOptions {
   std::span<const double> frequency_factors{};
 };
 
-/// The shape of one row: the last dimension of S.
+/// The shape of one row: the last dimension of S. The shape that weights of norms have.
 template <class S>
   requires(S::rank >= 1)
 using RowShape = Shape<S::static_extents[static_cast<std::size_t>(S::rank - 1)]>;
 
 namespace detail {
 
-// T is float or double. `into` has room for the contiguous result.
+// T is float or double. `into` has room for the contiguous result. The functions compute on
+// `options.workers`; the caller guards the mapped bytes.
 template <class T>
 [[nodiscard]] Result<void> softmax(const HostView<T>& x, T* into, const ComputeOptions& options);
 template <class T>
@@ -113,7 +138,8 @@ template <class T>
                                             T* cosines, T* sines);
 
 /// Returns a new tensor that `fill(view of x, elements of the result)` calculates. `weights` are other bytes
-/// that `fill` reads.
+/// that `fill` reads. One guarded section covers x and the weights, so a page that cannot be read is an Error
+/// and the result is dropped.
 template <class Out, class D, class S, class Dev, class Fill>
 [[nodiscard]] Result<Out> calculate(const Tensor<D, S, Dev>& x, typename Out::ShapeType shape, Fill fill,
                                     std::array<Bytes, 2> weights = {}) {
@@ -147,7 +173,7 @@ concept HasNn = CanRun<Dev, slice::Nn, D, Op, Like<D, S, Dev>, Tensor<D, S, Dev>
 
 /// Returns e^x divided by the sum of e^x over the row. The largest element of the row is subtracted first, so
 /// that e^x does not overflow. A row of -∞ only, which is fully masked, becomes 0; a row with +∞ or NaN
-/// becomes NaN.
+/// becomes NaN. To mask positions, add -∞ to their scores before the call.
 template <class D, class S, class Dev>
   requires detail::HasNn<Dev, operation::Softmax, D, S> && (S::rank >= 1)
 [[nodiscard]] Result<detail::Like<D, S, Dev>> softmax(const Tensor<D, S, Dev>& x,
@@ -156,7 +182,8 @@ template <class D, class S, class Dev>
                           [&](const auto& view, auto* into) { return detail::softmax(view, into, options); });
 }
 
-/// Returns the logarithm of softmax, also accurate where softmax underflows. A row of -∞ stays -∞.
+/// Returns the logarithm of softmax, also accurate where softmax underflows. A row of -∞ stays -∞. A row with
+/// +∞ or NaN becomes NaN. Use it for log-likelihoods instead of the logarithm of `softmax`.
 template <class D, class S, class Dev>
   requires detail::HasNn<Dev, operation::LogSoftmax, D, S> && (S::rank >= 1)
 [[nodiscard]] Result<detail::Like<D, S, Dev>> log_softmax(const Tensor<D, S, Dev>& x,
@@ -167,7 +194,8 @@ template <class D, class S, class Dev>
 }
 
 /// Returns x / √(mean of x² + epsilon) · weight. The host adds squares in F64, so F64 inputs above 2^500
-/// overflow. `shape_mismatch` if the weight and a row differ in length.
+/// overflow. `shape_mismatch` if the weight and a row differ in length. With `epsilon` 0, a row of zeros
+/// becomes NaN. The weight is a vector of any type that D holds, and is converted in each call.
 template <class D, class S, class Dev, class W>
   requires detail::HasNn<Dev, operation::RmsNorm, D, S, W> && WeightOf<W, D, Dev> &&
            ShapesMayMatch<typename W::ShapeType, RowShape<S>>
@@ -188,7 +216,9 @@ template <class D, class S, class Dev, class W>
 }
 
 /// Returns (x - mean) / √(variance + epsilon) · weight + bias, with the biased variance of the row (divided
-/// by n). `shape_mismatch` if weight or bias and a row differ in length.
+/// by n). `shape_mismatch` if weight or bias and a row differ in length. The mean and the variance are
+/// calculated in F64 in two passes, so a large mean costs no digits. With `epsilon` 0, a constant row becomes
+/// NaN.
 template <class D, class S, class Dev, class W, class B>
   requires detail::HasNn<Dev, operation::LayerNorm, D, S, W, B> && WeightOf<W, D, Dev> &&
            WeightOf<B, D, Dev> && ShapesMayMatch<typename W::ShapeType, RowShape<S>> &&
@@ -234,7 +264,7 @@ template <class D, class S, class Dev, class W>
   }
 }
 
-/// Returns x / (1 + e^-x); -0 for -∞.
+/// Returns x / (1 + e^-x); -0 for -∞. NaN stays NaN, and +∞ stays +∞.
 template <class D, class S, class Dev>
   requires detail::HasNn<Dev, operation::Silu, D, S>
 [[nodiscard]] Result<detail::Like<D, S, Dev>> silu(const Tensor<D, S, Dev>& x,
@@ -243,7 +273,8 @@ template <class D, class S, class Dev>
                           [&](const auto& view, auto* into) { return detail::silu(view, into, options); });
 }
 
-/// Returns the Gaussian error linear unit of x; -0 for -∞.
+/// Returns the Gaussian error linear unit of x; -0 for -∞. NaN stays NaN, and +∞ stays +∞. The two forms
+/// differ by less than 0.001.
 template <class D, class S, class Dev>
   requires detail::HasNn<Dev, operation::Gelu, D, S>
 [[nodiscard]] Result<detail::Like<D, S, Dev>> gelu(const Tensor<D, S, Dev>& x,
@@ -255,7 +286,7 @@ template <class D, class S, class Dev>
 }
 
 /// Returns silu(gate) · x, the product in the feed-forward layers of Llama. `shape_mismatch` if the shapes
-/// differ.
+/// differ. One pass, without a tensor for silu(gate). The inputs may have different strides.
 template <class D, class X, class S, class XS, class Dev>
   requires detail::HasNn<Dev, operation::Swiglu, D, S, Tensor<X, XS, Dev>> &&
            std::same_as<std::remove_const_t<D>, std::remove_const_t<X>> && ShapesMayMatch<S, XS>
@@ -280,7 +311,8 @@ template <class D, class X, class S, class XS, class Dev>
 /// Rotary position embedding: rotates the pairs of each head by angles that grow with the token's position. x
 /// is [tokens, heads, head_size]. `bad_shape` if the number of rotated elements is odd or exceeds the head;
 /// `shape_mismatch` if the number of frequency factors is neither 0 nor the number of pairs. Angles are
-/// calculated in F64 on the host, also for devices.
+/// calculated in F64 on the host, also for devices. Elements behind the rotated ones are copied. For [heads,
+/// tokens, head_size], pass `x.transpose<0, 1>()`; the result has the transposed shape.
 template <class D, class S, class Dev>
   requires detail::HasNn<Dev, operation::Rope, D, S, Tensor<const D, Rank<2>, Dev>,
                          Tensor<const D, Rank<2>, Dev>> &&
@@ -307,7 +339,8 @@ template <class D, class S, class Dev>
 }
 
 /// Returns the index of the largest element of each row: the first index if several elements are equal, the
-/// index of the first NaN if there is one. `bad_shape` for rows without elements.
+/// index of the first NaN if there is one. `bad_shape` for rows without elements. The result is a
+/// Result<Tensor<I64, …>> of one rank less: of rank 0 for a vector. Its memory is on the device of x.
 template <class D, class S, class Dev>
   requires(S::rank >= 1) && Compatible<Dev, I64> &&
           CanRun<Dev, slice::Nn, D, operation::Argmax, Tensor<I64, Rank<1>, Dev>, Tensor<D, S, Dev>>

@@ -1,9 +1,28 @@
 // Weights as operands: the types that operations take, and weights whose type is known at run time.
 //
+//   static_assert(ht::WeightOf<ht::Tensor<const ht::BF16, ht::Rank<2>>, ht::F32, ht::Host>);
+//   static_assert(ht::WeightOf<ht::BlockTensor<ht::Q8_0, ht::Rank<2>>, ht::F32, ht::Host>);
+//   static_assert(!ht::WeightOf<ht::Tensor<ht::F64, ht::Rank<2>>, ht::F32, ht::Host>);     // would lose
+//   static_assert(ht::RuntimeWeights<ht::AnyTensor>);
+//
+//   template <class S, class W>                              // a layer for weights of any such type
+//     requires ht::WeightOf<W, ht::F32, ht::Host>
+//   auto layer(const ht::Tensor<ht::F32, S>& x, const W& weights) {
+//     return ht::linear(x, weights);
+//   }
+//
 // A neural network operation calculates in F32 or F64, the dtype D of its input. Its weights may be stored in
 // another dtype or encoding whose values D holds: on the host BF16, Q8_0, or a lazy view `as<F32>(w)`; on
-// other devices a dense dtype that the device supports. An operation borrows its weights during the call, and
-// many threads may use the same weights.
+// other devices a dense dtype that the device supports.
+//
+// Ownership: an operation borrows its weights during the call and copies only the weights that it cannot read
+// in place. A result never shares memory with weights.
+//
+// Threads: many threads may use the same weights at once. No operation writes to weights or caches them.
+//
+// Errors: types that do not fit are compile errors for typed weights, and `would_lose`, `shape_mismatch` or
+// `unsupported_encoding` for weights whose type is known at run time. An unreadable mapped page is
+// `read_failed`.
 #pragma once
 
 #include <concepts>
@@ -31,11 +50,13 @@ concept CanRun = Computes<Dev, Slice, D> && placement::CanAllocate<Dev> &&
 
 namespace detail {
 
+/// Whether T is a lazy view, as `as<F32>(w)` returns it.
 template <class T>
 inline constexpr bool is_as_view = false;
 template <class To, class T>
 inline constexpr bool is_as_view<AsView<To, T>> = true;
 
+// The tensor behind a lazy view; other weights themselves. The reference is valid as long as the weight.
 template <class W>
 [[nodiscard]] const auto& stored_of(const W& weight) noexcept {
   if constexpr (is_as_view<W>) {
@@ -51,7 +72,7 @@ using StoredOf = std::remove_cvref_t<decltype(stored_of(std::declval<const W&>()
 }  // namespace detail
 
 /// Weights that an operation in D reads on the host: a tensor, a tensor of blocks or a lazy view whose values
-/// D holds.
+/// D holds. The element type of a lazy view must be D itself.
 template <class W, class D>
 concept HostWeightOf =
     (detail::is_as_view<W> || detail::is_block_tensor<W> || detail::is_dense_tensor<W>) &&
@@ -59,12 +80,13 @@ concept HostWeightOf =
     (!detail::is_as_view<W> || std::same_as<typename W::DType, D>);
 
 /// Weights that an operation in D reads on a device whose memory the host cannot access: dense weights on
-/// that device.
+/// that device. Block tensors and lazy views stay on the host.
 template <class W, class D, class Dev>
 concept DeviceWeightOf = detail::is_dense_tensor<W> && std::same_as<typename W::Device, Dev> &&
                          LosslessTo<typename W::DType, D> && Computes<Dev, slice::Core, typename W::DType>;
 
-/// Weights that an operation in D reads on the device Dev.
+/// Weights that an operation in D reads on the device Dev. Constrain generic layers with it. `const D` counts
+/// as D.
 template <class W, class D, class Dev>
 concept WeightOf = (HostAccessible<Dev> && HostWeightOf<W, std::remove_const_t<D>>) ||
                    (!HostAccessible<Dev> && DeviceWeightOf<W, std::remove_const_t<D>, Dev>);
@@ -84,10 +106,11 @@ struct HostView {
   layout::Extents strides;
 };
 
+/// The mutable tensor of the same dtype, shape and device.
 template <class D, class S, class Dev>
 using Like = Tensor<std::remove_const_t<D>, S, Dev>;
 
-/// A new tensor that the device calculates by its own function.
+/// A new tensor that the device calculates by its own function. Its memory is new and zeroed before the call.
 template <class Out, class Op, class... In>
 [[nodiscard]] Result<Out> run_on_device(const Op& op, typename Out::ShapeType shape,
                                         const ComputeOptions& options, const In&... in) {
@@ -97,7 +120,8 @@ template <class Out, class Op, class... In>
 }
 
 /// Contiguous elements of D with the values of a weight: the stored elements if they have that form, else a
-/// converted copy.
+/// converted copy. The result keeps the bytes alive. A norm or a bias is small, so a copy in each call costs
+/// little.
 template <class D, class W>
 [[nodiscard]] auto dense_weight(const W& weight)
     -> Result<Tensor<const D, typename W::ShapeType, typename StoredOf<W>::Device>> {
@@ -126,7 +150,8 @@ template <class D, class W>
 
 /// Stored weights whose type is known at run time. `view` returns stored bytes, in place or in a buffer;
 /// `is_plain` is true if they are row-major and little-endian. `cast<D>` returns all elements as D in
-/// row-major order, `slice(begin, end)` the rows [begin, end).
+/// row-major order, `slice(begin, end)` the rows [begin, end). AnyTensor satisfies it. All members must be
+/// callable from many threads at once. Errors of `view`, `cast` and `slice` are returned unchanged.
 template <class W>
 concept RuntimeWeights = requires(const W& weights, std::int64_t row, std::vector<std::byte>& buffer) {
   { weights.name() } -> std::convertible_to<std::string_view>;
@@ -157,7 +182,7 @@ struct RuntimeMatrix {
   [[nodiscard]] std::int64_t extent(std::size_t i) const noexcept { return extents.extents()[i]; }
 };
 
-/// Type-erased calls of the members of RuntimeWeights.
+/// Type-erased calls of the members of RuntimeWeights. Valid during the call in which it is made.
 struct ErasedWeights {
   std::string_view name;
   ElementType type;

@@ -5,7 +5,20 @@
 //   if (type.is_block_encoded()) use(type.name, type.block_elements, type.block_bytes);
 //   static_assert(ht::Q4_K::block_elements == 256 && ht::Q4_K::block_bytes == 144);
 //
-// All objects here are values without memory of their own.
+//   const auto found = ht::find_encoding("Q8_0");           // 32 elements in 34 bytes
+//   const std::array<std::int64_t, 2> dims{4096, 11008};
+//   if (found) use(ht::block_bytes(dims, *found));          // 4096 × 11008 / 32 × 34 bytes
+//   ht::visit_encoding(type.encoding, [](auto e) { use(e.name); });    // from a tag to a C++ type
+//
+// Ownership: all objects here are values without memory of their own. The names are string literals of the
+// library. Only the name of a user-defined dtype belongs to the program, which keeps it as long as the
+// ElementType.
+//
+// Threads: values may be copied and read by many threads at once. The functions have no state and allocate no
+// memory; `visit_encoding` calls its function on the calling thread.
+//
+// The values of blocks are read through `BlockTensor` (tensor/block_tensor.hpp), `cast` and `as`
+// (values/cast.hpp): this header states sizes and names only.
 #pragma once
 
 #include <concepts>
@@ -18,10 +31,13 @@
 
 namespace ht::inline v1 {
 
-/// ggml's type number of a block encoding. 0, which is F32 in ggml, stands for all dense dtypes.
+/// ggml's type number of a block encoding. 0, which is F32 in ggml, stands for all dense dtypes. Files
+/// contain these numbers, so they never change. A number from a file may be unknown: `find_encoding` checks
+/// it.
 enum class EncodingTag : std::uint8_t { dense = 0 };
 
-/// A block encoding at run time: `block_elements` elements take `block_bytes` bytes.
+/// A block encoding at run time: `block_elements` elements take `block_bytes` bytes. Every encoding of the
+/// library is found by `find_encoding`; the members of an `E` from the list below have the same values.
 struct Encoding {
   EncodingTag tag = EncodingTag::dense;
   /// As ggml spells it: "Q4_K".
@@ -38,11 +54,13 @@ struct Encoding {
 [[nodiscard]] std::optional<Encoding> find_encoding(std::string_view name) noexcept;
 
 /// The size in bytes of a tensor whose rows are stored in blocks. A row is the innermost dimension. nullopt
-/// if a row is not a whole number of blocks or the size exceeds 63 bits.
+/// if a row is not a whole number of blocks or the size exceeds 63 bits. A tensor without dimensions counts
+/// as a row of one element. With a row of 0 elements, the size is 0.
 [[nodiscard]] std::optional<std::uint64_t> block_bytes(std::span<const std::int64_t> dims,
                                                        const Encoding& encoding) noexcept;
 
-/// A dense dtype or a block encoding. Neither if the type in the file is unknown.
+/// A dense dtype or a block encoding. Neither if the type in the file is unknown. Exactly one of `is_dense`
+/// and `is_block_encoded` is true if `is_known`. Two types are equal if all members are equal.
 struct ElementType {
   /// `invalid` unless the tensor is dense.
   DTypeTag dtype = DTypeTag::invalid;
@@ -57,8 +75,11 @@ struct ElementType {
   std::uint32_t block_elements = 1;
   std::uint32_t block_bytes = 0;
 
+  /// Whether the library knows the type. The stored bytes of a tensor of unknown type can still be copied.
   [[nodiscard]] bool is_known() const noexcept { return !name.empty(); }
+  /// Whether elements are stored one by one, in `bits` bits each.
   [[nodiscard]] bool is_dense() const noexcept { return dtype != DTypeTag::invalid; }
+  /// Whether elements are stored in blocks of `block_bytes` bytes.
   [[nodiscard]] bool is_block_encoded() const noexcept { return encoding != EncodingTag::dense; }
 
   friend bool operator==(const ElementType&, const ElementType&) = default;
@@ -70,6 +91,11 @@ struct ElementType {
 // The tags are ggml's type numbers, which GGUF files contain and which never change.
 
 /// A block encoding as a type: its tag, its name, and the elements and bytes of a block.
+///
+/// A template takes an encoding as an argument, and all its sizes are constants:
+///
+///   template <ht::IsEncoding E>
+///   constexpr double bits_per_element = 8.0 * E::block_bytes / E::block_elements;      // Q4_K: 4.5
 template <class T>
 concept IsEncoding = std::is_empty_v<T> && std::same_as<T, std::remove_cv_t<T>> && requires {
   { T::name } -> std::convertible_to<std::string_view>;
@@ -80,6 +106,7 @@ concept IsEncoding = std::is_empty_v<T> && std::same_as<T, std::remove_cv_t<T>> 
 
 namespace detail {
 
+// The members that all encodings share. Each encoding derives from its own Blocks and stays an empty type.
 template <int Number, int Elements, int Bytes>
 struct Blocks {
   static constexpr EncodingTag tag = static_cast<EncodingTag>(Number);
@@ -186,6 +213,7 @@ struct Q2_0 : detail::Blocks<42, 64, 18> {
 
 // NOLINTEND(readability-identifier-naming)
 
+/// A list of encodings as a type, for code that visits all encodings.
 template <IsEncoding... Es>
 struct EncodingList {
   static constexpr int size = sizeof...(Es);
@@ -213,7 +241,8 @@ bool visit_encoding_among(EncodingList<Es...>, EncodingTag tag, F& f) {
 }  // namespace detail
 
 /// Calls `f(E{})` with the encoding of the tag. Returns false for `dense` and for numbers that ggml has
-/// removed or not assigned.
+/// removed or not assigned. `f` is compiled once for each encoding; the value that it returns is dropped.
+/// Capture a variable for a result.
 template <class F>
 bool visit_encoding(EncodingTag tag, F&& f) {
   return detail::visit_encoding_among(AllEncodings{}, tag, f);

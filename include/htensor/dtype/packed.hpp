@@ -1,9 +1,22 @@
 // Sizes of dense tensors, and pointers to their elements: a plain pointer for elements of whole bytes, else a
 // pointer to packed elements.
 //
+//   static_assert(ht::is_packed<ht::I4> && !ht::is_packed<ht::BF16>);
+//   const std::array<std::int64_t, 2> dims{3, 5};
+//   const auto size = ht::dense_bytes(dims, ht::I4::bits);             // 8 bytes hold 15 × 4 bits
+//   const auto x = HT_TRY(ht::Tensor<ht::I4, ht::Rank<1>>::zeros(ht::Rank<1>(5)));
+//   x(2) = ht::I4::Element(-3);                                        // writes 4 bits of the second byte
+//   const ht::ElementPointer<const ht::I4> elements = x.data();
+//   const int third = elements[2];                                     // -3
+//
 // Packed elements are stored without padding, starting at the least significant bit of the first byte:
-// element i has the bits [i × width, (i + 1) × width). Two threads must not concurrently write packed
-// elements that share a byte. A pointer does not own the bytes.
+// element i has the bits [i × width, (i + 1) × width). An element of 6 bits may span two bytes. The unused
+// bits of the last byte are unspecified.
+//
+// Ownership: a pointer does not own the bytes; keep the tensor or its Storage while a pointer is used.
+//
+// Threads: many threads may read the same elements. Two threads must not concurrently write packed elements
+// that share a byte, as a write reads the byte, replaces the bits of one element and writes the byte back.
 #pragma once
 
 #include <cstddef>
@@ -19,21 +32,26 @@
 namespace ht::inline v1 {
 
 /// The product of the dimensions. nullopt if a dimension is negative or the product of the nonzero dimensions
-/// exceeds 63 bits, so that strides never overflow, even in a tensor without elements.
+/// exceeds 63 bits, so that strides never overflow, even in a tensor without elements. Without dimensions,
+/// the product is 1; with a dimension of 0, it is 0.
 [[nodiscard]] std::optional<std::int64_t> element_count(std::span<const std::int64_t> dims) noexcept;
 
 /// The size in bytes of `elements` packed elements of `bits` bits each, rounded up. nullopt on overflow.
+/// Exact for every number of elements: no intermediate result overflows.
 [[nodiscard]] std::optional<std::uint64_t> bytes_for(std::uint64_t elements, int bits) noexcept;
 
-/// The size of a dense tensor in bytes. nullopt if a dimension is negative or the size exceeds 63 bits.
+/// The size of a dense tensor in bytes. nullopt if a dimension is negative or the size exceeds 63 bits. Each
+/// tensor starts on a byte boundary; rows do not.
 [[nodiscard]] std::optional<std::uint64_t> dense_bytes(std::span<const std::int64_t> dims, int bits) noexcept;
 
-/// Whether elements of D are packed: their width is not a whole number of bytes.
+/// Whether elements of D are packed: their width is not a whole number of bytes. True for I4, U4, F4 and the
+/// F6 dtypes, and for dtypes of users of such a width.
 template <IsDType D>
 inline constexpr bool is_packed = D::bits % 8 != 0;
 
 /// A dtype whose elements can be accessed in stored bytes: an Element of exactly the dtype's width, or a
-/// packed Element of fewer than 8 bits with `bits()` and `from_bits()`.
+/// packed Element of fewer than 8 bits with `bits()` and `from_bits()`. A dtype of 12 bits, for example, has
+/// no such elements: its tensors can be stored in files, but not read one by one.
 template <class D>
 concept HasElements =
     IsDType<std::remove_const_t<D>> && std::is_trivially_copyable_v<typename D::Element> &&
@@ -45,6 +63,7 @@ concept HasElements =
 
 namespace detail {
 
+// The place of an element: its first byte, and the position of its lowest bit in that byte.
 struct PackedPlace {
   std::int64_t byte;
   unsigned shift;
@@ -59,6 +78,8 @@ template <class D>
   return {(index >> 3) * D::bits + bit / 8, bit % 8};
 }
 
+// Reads the second byte only if the element extends into that byte, so the last element never reads beyond
+// the memory.
 template <class D>
 [[nodiscard]] constexpr typename D::Element load_packed(const std::byte* base, std::int64_t index) noexcept {
   const auto [byte, shift] = packed_place<D>(index);
@@ -67,6 +88,7 @@ template <class D>
   return D::Element::from_bits(static_cast<std::uint8_t>(bits & ((1U << D::bits) - 1U)));
 }
 
+// Changes only the bits of the element. Not atomic.
 template <class D>
 constexpr void store_packed(std::byte* base, std::int64_t index, typename D::Element value) noexcept {
   const auto [byte, shift] = packed_place<D>(index);
@@ -79,7 +101,9 @@ constexpr void store_packed(std::byte* base, std::int64_t index, typename D::Ele
   if (shift + D::bits > 8) put(base[byte + 1], mask >> 8, bits >> 8);
 }
 
-/// A reference to one packed element: it converts to the value, and assignment stores a value.
+/// A reference to one packed element: it converts to the value, and assignment stores a value. A copy refers
+/// to the same element. The bytes must outlive the reference; `auto` keeps the reference, `const D::Element`
+/// takes the value.
 template <IsDType D>
 class PackedReference {
  public:
@@ -88,6 +112,7 @@ class PackedReference {
   constexpr PackedReference(std::byte* base, std::int64_t index) noexcept : base_(base), index_(index) {}
   PackedReference(const PackedReference&) = default;
 
+  /// The value of the element at the time of the conversion.
   constexpr operator Element() const noexcept { return load_packed<D>(base_, index_); }
   template <class T>
     requires(!std::same_as<T, Element>) && requires(Element e) { static_cast<T>(e); }
@@ -118,7 +143,8 @@ class PackedReference {
   std::int64_t index_;
 };
 
-/// A pointer to packed elements. If `D` is const, dereferencing returns a value.
+/// A pointer to packed elements. If `D` is const, dereferencing returns a value. Indices and offsets may be
+/// negative, as in views with negative strides. Trivially copyable.
 template <class D>
 class PackedPointer {
  public:
@@ -127,14 +153,17 @@ class PackedPointer {
   using Byte = std::conditional_t<std::is_const_v<D>, const std::byte, std::byte>;
 
   constexpr PackedPointer() noexcept = default;
+  /// The element `index` elements after the lowest bit of the byte at `base`.
   constexpr explicit PackedPointer(Byte* base, std::int64_t index = 0) noexcept
       : base_(base), index_(index) {}
+  /// Write access can be dropped, not gained.
   constexpr operator PackedPointer<const DType>() const noexcept
     requires(!std::is_const_v<D>)
   {
     return PackedPointer<const DType>(base_, index_);
   }
 
+  /// A value if D is const, else a reference. Unchecked.
   [[nodiscard]] constexpr auto operator[](std::int64_t i) const noexcept {
     if constexpr (std::is_const_v<D>) {
       return load_packed<DType>(base_, index_ + i);
@@ -161,6 +190,7 @@ class PackedPointer {
   std::int64_t index_ = 0;
 };
 
+// Whole bytes have plain pointers, which compilers vectorize.
 template <class D>
 struct PointerTo {
   using Element = typename std::remove_const_t<D>::Element;
@@ -170,7 +200,8 @@ struct PointerTo {
 
 }  // namespace detail
 
-/// The pointer type for elements of `D`; read-only for `const D`.
+/// The pointer type for elements of `D`; read-only for `const D`. A plain pointer such as `const float*`, or
+/// a PackedPointer; both have `p[i]`, `*p` and `p + i`.
 template <class D>
 using ElementPointer = typename detail::PointerTo<D>::type;
 

@@ -7,6 +7,13 @@
 //
 // LosslessTo is a partial order but not a lattice: I16, F16 and BF16 each hold U8 and I8, but not each other.
 // So `Common` takes all dtypes at once: the result of pairwise promotion would depend on the order.
+//
+// Ownership and threads: the concepts and `Common` exist at compile time only. A DTypeInfo is a value; its
+// name is a string literal, or the literal of a user-defined dtype. The functions have no state, so many
+// threads may call them at once; `visit_dtype` calls `f` on the calling thread.
+//
+// NaNs and infinities do not count in these relations: F8_E5M2 fits F32, and U8 fits F16. -0 counts: F8_E5M2
+// does not fit F8_E5M2FNUZ, which has no -0.
 #pragma once
 
 #include <algorithm>
@@ -24,9 +31,12 @@
 
 namespace ht::inline v1 {
 
+/// A floating-point dtype: F16 to F64, BF16, and the floats of 8 bits and fewer. Complex numbers do not
+/// count.
 template <class T>
 concept IsFloating = IsNumber<T> && T::number.kind == NumberFacts::Kind::floating;
 
+/// An integer dtype, signed or unsigned. `Bool` does not count.
 template <class T>
 concept IsIntegral = IsNumber<T> && T::number.kind == NumberFacts::Kind::integer;
 
@@ -36,6 +46,7 @@ concept Multipliable = IsNumber<T> && T::number.kind != NumberFacts::Kind::boole
 
 namespace detail {
 
+// A dtype without NumberFacts, such as a type of colours, holds only itself.
 template <class A, class B>
 consteval bool every_value_of_first_in_second() {
   if constexpr (std::same_as<A, B>) {
@@ -53,10 +64,12 @@ consteval bool every_value_of_first_in_second() {
 template <class A, class B>
 concept LosslessTo = IsDType<A> && IsDType<B> && detail::every_value_of_first_in_second<A, B>();
 
+/// Both dtypes have the same family: F16 and F32, but not BF16 and F32.
 template <class A, class B>
 concept SameFamily = IsDType<A> && IsDType<B> && std::same_as<typename A::Family, typename B::Family>;
 
-/// LosslessTo within one family. `upcast<B>` and implicit conversion of scalars require this.
+/// LosslessTo within one family. `upcast<B>` and implicit conversion of scalars require this. Every dtype
+/// upcasts to itself. BF16 does not upcast to F32, which is another family: `cast` converts it.
 template <class A, class B>
 concept UpcastableTo = SameFamily<A, B> && LosslessTo<A, B>;
 
@@ -80,19 +93,23 @@ using CommonAnswer = decltype(common_of<Ds...>(AllDTypes{}));
 
 }  // namespace detail
 
-/// A dtype exists that holds every value of all given dtypes. I64 and F64 have no common dtype.
+/// A dtype exists that holds every value of all given dtypes. I64 and F64 have no common dtype. Use it as a
+/// constraint: `Common` does not compile otherwise.
 template <class... Ds>
 concept HaveCommon = sizeof...(Ds) > 0 && (IsDType<Ds> && ...) &&
                      !std::is_void_v<detail::CommonAnswer<Ds...>>;
 
-/// The first dtype that holds every value of all given dtypes.
+/// The first dtype that holds every value of all given dtypes. The given dtypes come first, then the dtypes
+/// of the library from narrow to wide. The order of the arguments matters only if two of them hold the same
+/// values.
 template <class... Ds>
   requires HaveCommon<Ds...>
 using Common = typename detail::CommonAnswer<Ds...>::type;
 
 // Conversion of a tag from a file to a static type. This is the only switch over dtypes.
 
-/// A dtype at run time. `name` is a view of `D::name`.
+/// A dtype at run time. `name` is a view of `D::name`. A program with user-defined dtypes passes an array of
+/// such objects to the functions that read files, so that the names and the widths are known there.
 struct DTypeInfo {
   DTypeTag tag = DTypeTag::invalid;
   std::string_view name;
@@ -101,21 +118,24 @@ struct DTypeInfo {
   friend bool operator==(const DTypeInfo&, const DTypeInfo&) = default;
 };
 
+/// The properties of D as a value: `dtype_info<ht::BF16>().name` is "BF16".
 template <IsDType D>
 [[nodiscard]] constexpr DTypeInfo dtype_info() noexcept {
   return {D::tag, D::name, D::bits};
 }
 
 /// The dtype with this tag, among those of the library and `users`, the user-defined dtypes. nullopt if the
-/// tag is unknown.
+/// tag is unknown. A linear search of about 24 entries.
 [[nodiscard]] std::optional<DTypeInfo> find_dtype(DTypeTag tag,
                                                   std::span<const DTypeInfo> users = {}) noexcept;
 
-/// The same by name, spelled as in safetensors: "F32", "F8_E4M3", "BOOL".
+/// The same by name, spelled as in safetensors: "F32", "F8_E4M3", "BOOL". The spelling is exact: "f32" and
+/// "float32" are unknown.
 [[nodiscard]] std::optional<DTypeInfo> find_dtype(std::string_view name,
                                                   std::span<const DTypeInfo> users = {}) noexcept;
 
-/// The Error `bad_dtype` for a tag, with a hint.
+/// The Error `bad_dtype` for a tag, with a hint. `where` is the line that the Error reports; the caller's
+/// line by default.
 [[nodiscard]] Error unknown_dtype(DTypeTag tag, SourceLine where = SourceLine::here());
 
 namespace detail {
@@ -147,6 +167,12 @@ auto visit_among(DTypeList<Ds...>, DTypeTag tag, F& f, SourceLine where) {
 /// Calls `f(D{})` with the dtype of the tag: one of the library or of `Extra`, the user-defined dtypes.
 /// Returns the value of `f` as a Result; if `f` returns a Result, returns that. `bad_dtype` if the tag is
 /// unknown.
+///
+/// `f` must accept every dtype of the library and of `Extra`, and is compiled once for each of them, so keep
+/// its body small. All calls must return types with a common type, which is the type of the result:
+///
+///   const auto name = ht::visit_dtype(tag, [](auto dtype) { return dtype.name; });   // Result<string_view>
+///   HT_TRY(ht::visit_dtype(tag, []<class D>(D) { count<D>(); }));                    // Result<void>
 template <IsDType... Extra, class F>
 [[nodiscard]] auto visit_dtype(DTypeTag tag, F&& f, SourceLine where = SourceLine::here()) {
   return detail::visit_among<Extra...>(AllDTypes{}, tag, f, where);

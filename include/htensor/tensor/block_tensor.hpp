@@ -8,6 +8,13 @@
 // like `Tensor<const D, …>`: copies and slices share the bytes, and many threads may read it. Its values
 // equal those that ggml decodes to F32: `cast` and `as` read them as F32 or F64, `cast_lossy` rounds them to
 // other dtypes.
+//
+// Ownership: the handle keeps the bytes alive, also after the Model is destroyed. `data` and `bytes` are
+// valid as long as a handle to the same bytes exists. Copying a handle costs an atomic increment.
+//
+// Elements have no address, because a block decodes as a whole. There are no mutable block tensors, no
+// strides and no transpose: `slice` and `select` take whole rows, and `cast<F32>` gives a Tensor for
+// everything else.
 #pragma once
 
 #include <array>
@@ -25,7 +32,7 @@ namespace ht::inline v1 {
 namespace placement {
 
 /// The size of a tensor of blocks in bytes. `bad_shape` if a row is not a whole number of blocks,
-/// `size_overflow`.
+/// `size_overflow`. Rows of 0 elements are valid.
 [[nodiscard]] Result<std::uint64_t> bytes_of_blocks(layout::Extents extents, const Encoding& encoding);
 
 /// `out_of_bounds` unless all blocks, starting at the byte `offset`, are inside the storage.
@@ -34,6 +41,8 @@ namespace placement {
 
 }  // namespace placement
 
+/// A view of rows of blocks, in the order of the file. The type states the encoding; `AnyTensor::tensor`
+/// returns `dtype_mismatch` if the file has another one. Many threads may use the same object.
 template <IsEncoding E, IsShape S>
   requires(S::rank >= 1)
 class BlockTensor {
@@ -46,26 +55,33 @@ class BlockTensor {
   static constexpr int rank = S::rank;
   static constexpr Encoding encoding{E::tag, E::name, E::block_elements, E::block_bytes};
 
-  /// A view of blocks in `storage`, in row-major order, starting at a byte offset of any alignment.
+  /// A view of blocks in `storage`, in row-major order, starting at a byte offset of any alignment. Shares
+  /// ownership of `storage`. `bad_shape` if a row is not a whole number of blocks, `size_overflow`,
+  /// `out_of_bounds` if the storage is too small. Block contents are not checked: every byte pattern decodes
+  /// to some values.
   [[nodiscard]] static Result<BlockTensor> over(Storage storage, S shape, std::uint64_t offset = 0) {
     HT_TRY(placement::check_blocks(storage, shape.extents(), offset, encoding));
     const std::byte* const data = storage.bytes().empty() ? nullptr : storage.bytes().data() + offset;
     return BlockTensor(std::move(storage), data, shape);
   }
 
+  /// The shape in elements, not in blocks. `elements()` is 0 if an extent is 0.
   [[nodiscard]] const S& shape() const noexcept { return shape_; }
   [[nodiscard]] std::int64_t extent(int dimension) const noexcept { return shape_.extent(dimension); }
   [[nodiscard]] std::int64_t elements() const noexcept { return shape_.elements(); }
+  /// The owner of the bytes, which may be larger than this tensor.
   [[nodiscard]] const Storage& storage() const noexcept { return storage_; }
-  /// The first block.
+  /// The first block. Null if the storage is empty. Reads of a mapped file may fail: see base/fault.hpp.
   [[nodiscard]] const std::byte* data() const noexcept { return data_; }
-  /// All blocks. Deleted for temporaries, which may be the last owner of the bytes.
+  /// All blocks. Deleted for temporaries, which may be the last owner of the bytes. The view does not own the
+  /// bytes.
   [[nodiscard]] Bytes bytes() const& noexcept {
     return {data_, static_cast<std::size_t>(bytes_of(elements()))};
   }
   [[nodiscard]] Bytes bytes() const&& = delete;
 
-  /// The indices [begin, end) of the outermost dimension. Shares the bytes. `out_of_bounds`.
+  /// The indices [begin, end) of the outermost dimension. Shares the bytes. `out_of_bounds`. Decodes nothing
+  /// and reads no bytes. An empty range is valid.
   template <class Rows = S>
     requires(Rows::rank >= 2)
   [[nodiscard]] auto slice(std::int64_t begin, std::int64_t end) const
@@ -78,7 +94,8 @@ class BlockTensor {
     return Part(storage_, first, Part::ShapeType::assume(extents));
   }
 
-  /// The tensor of rank - 1 at `index` of the outermost dimension. Shares the bytes. `out_of_bounds`.
+  /// The tensor of rank - 1 at `index` of the outermost dimension. Shares the bytes. `out_of_bounds`. For
+  /// rank 2, the result is one row.
   template <class Rows = S>
     requires(Rows::rank >= 2)
   [[nodiscard]] auto select(std::int64_t index) const

@@ -12,6 +12,33 @@
 // them. A const handle does not make the elements const: `Tensor<const D, …>` is the read-only type.
 // `Tensor<D, …>` converts to `Tensor<const D, …>`, never back. Many threads may copy handles and read
 // elements at once; the caller synchronizes writes.
+//
+// Lifetime: a tensor keeps its bytes alive, also those of a mapped file after the Model is destroyed.
+// Pointers from `data`, spans from `bytes` and iterators do not: they are valid as long as any handle to the
+// bytes exists.
+//
+// Cost: a handle has a Storage, a pointer, the dynamic extents and the strides, and no allocation of its own.
+// Copying a handle costs an atomic increment. Views (`select`, `slice`, `reshape`, `broadcast`, `transpose`)
+// copy no elements. `zeros`, `of`, `copy` and `cast` allocate memory and return `out_of_memory` if the system
+// has none.
+//
+// Errors: functions that can fail return a Result, and their comment lists the codes. Functions that cannot
+// fail return the value itself. A page of a mapped file that cannot be read is `read_failed` in `at` and
+// `copy`; `operator()`, iterators and `data` do not check pages (base/fault.hpp).
+//
+// Edge cases: a tensor of rank 0 has one element, `x()`. A tensor with an extent of 0 has no elements: it may
+// have any strides and a null `data`, loops over it end at once, and `bytes` is empty. Strides may be 0 or
+// negative.
+//
+// Memory of the caller, and other orders of elements:
+//
+//   std::vector<float> buffer(6);                            // outlives all tensors over it
+//   const auto lent = HT_TRY(ht::Storage::borrowed(std::as_writable_bytes(std::span(buffer))));
+//   const auto y = HT_TRY(Matrix::over(lent, ht::Rank<2>(2, 3)));                // row-major: strides 3, 1
+//   const auto z = HT_TRY(Matrix::strided(lent, ht::Rank<2>(2, 3), {1, 2}));     // column-major
+//
+// Pass a tensor by `const Tensor&`, return a tensor by value, and keep a copy of the handle, not a pointer
+// from `data`, in an object that lives longer than the call.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +66,8 @@ namespace ht::inline v1 {
 namespace detail {
 
 /// Iterates over elements in row-major order. It holds extents and strides by value, so it may outlive its
-/// Tensor; it does not keep the bytes alive.
+/// Tensor; it does not keep the bytes alive. A step costs one addition within a row and up to `N` additions
+/// at the end of a row. Loops over contiguous elements are faster over `data()`.
 template <class Pointer, int N>
 class ElementIterator {
  public:
@@ -55,8 +83,11 @@ class ElementIterator {
   ElementIterator(Pointer first, const Array& extents, const Array& strides, std::int64_t position) noexcept
       : at_(first), extents_(extents), strides_(strides), position_(position) {}
 
+  /// A reference to the element; for packed elements a proxy or a value. The end iterator must not be
+  /// dereferenced.
   [[nodiscard]] reference operator*() const noexcept { return *at_; }
 
+  /// Goes to the next element in row-major order.
   ElementIterator& operator++() noexcept {
     ++position_;
     for (int d = N - 1; d >= 0; --d) {
@@ -77,6 +108,7 @@ class ElementIterator {
     return before;
   }
 
+  /// Compares positions only: iterators of different tensors are not comparable.
   friend bool operator==(const ElementIterator& a, const ElementIterator& b) noexcept {
     return a.position_ == b.position_;
   }
@@ -90,20 +122,23 @@ class ElementIterator {
 };
 
 /// A run of elements that one loop visits, in `Views` views of the same shape. In view v it is the elements
-/// `offsets[v] + i * strides[v]` for 0 ≤ i < `count`.
+/// `offsets[v] + i * strides[v]` for 0 ≤ i < `count`. A run whose strides are 1 is an array for kernels; a
+/// broadcast operand has the stride 0.
 template <std::size_t Views>
 struct Run {
   std::int64_t count = 1;
   std::array<std::int64_t, Views> offsets{};
   std::array<std::int64_t, Views> strides{};
 
+  /// Whether the elements of the run are adjacent in all views.
   [[nodiscard]] bool is_contiguous() const noexcept {
     return std::ranges::all_of(strides, [](std::int64_t stride) { return stride == 1; });
   }
 };
 
 /// Calls `visit(run)` for all elements of views that have the same extents, in row-major order, with runs as
-/// long as the strides of all views allow. Contiguous views are one run.
+/// long as the strides of all views allow. Contiguous views are one run. Does nothing for extents without
+/// elements; one run of one element for rank 0. `visit` is called on the calling thread.
 template <std::size_t N, class Visit, class... Strides>
 void for_each_run(const std::array<std::int64_t, N>& extents, Visit visit, const Strides&... of_views) {
   constexpr std::size_t views = sizeof...(of_views);
@@ -140,26 +175,40 @@ void for_each_run(const std::array<std::int64_t, N>& extents, Visit visit, const
 
 }  // namespace detail
 
-/// The host cannot read the device's memory, and the device copies tensors of type T.
+/// The host cannot read the device's memory, and the device copies tensors of type T. `copy`, `contiguous`
+/// and `copy_into` require this of a device whose memory the host cannot read.
 template <class Dev, class T>
 concept CopiesOnDevice = !HostAccessible<Dev> && Computes<Dev, slice::Core, typename T::DType> &&
                          placement::CanAllocate<Dev> && HasOperation<Dev, operation::Copy, T, T>;
 
+/// A handle to elements of the dtype D (read-only if D is const) in a shape S on the device Dev. There is no
+/// default constructor. A `D` that the device does not store does not compile.
+///
+///   void fill(const ht::Tensor<ht::F32, ht::Rank<1>>& x);         // takes a view or an owner, and writes
+///   float total(const ht::Tensor<const ht::F32, ht::Rank<1>>& x); // reads; mutable tensors convert
+///
+/// A tensor on a device that the host cannot access has no `operator()`, `at`, iterators and `bytes`: use
+/// `to_host` (htensor/device/transfer.hpp).
 template <class D, class S, class Dev = Host>
   requires Compatible<Dev, D> && IsShape<S> && HasElements<D>
 class Tensor {
  public:
+  /// The dtype without const, the shape, the device, and the C++ type of one element.
   using DType = std::remove_const_t<D>;
   using ShapeType = S;
   using Device = Dev;
   using Element = typename DType::Element;
+  /// A plain pointer, or a PackedPointer for elements of fewer than 8 bits (dtype/packed.hpp).
   using Pointer = ElementPointer<D>;
   using Array = typename S::Array;
+  /// The number of dimensions, and whether the elements are read-only.
   static constexpr int rank = S::rank;
   static constexpr bool read_only = std::is_const_v<D>;
 
   /// A tensor in new memory on the device, all bits zero. `options` selects the queue of a device with
-  /// queues.
+  /// queues. `bad_shape` for a negative extent, `size_overflow` for more than 2^63-1 bytes, `out_of_memory`.
+  /// Large host tensors take physical memory when they are written. In F8_E8M0, which has no zero, all bits
+  /// zero is 2^-127.
   [[nodiscard]] static Result<Tensor> zeros(S shape = {}, const ComputeOptions& options = {})
     requires(!read_only && placement::CanAllocate<Dev>)
   {
@@ -170,7 +219,7 @@ class Tensor {
   }
 
   /// A tensor in new memory with a copy of `values`, in row-major order. `size_mismatch` unless there is one
-  /// value for each element.
+  /// value for each element. Also the errors of `zeros`.
   [[nodiscard]] static Result<Tensor> of(S shape, std::span<const Element> values)
     requires(!read_only && HostAccessible<Dev> && placement::CanAllocate<Dev>)
   {
@@ -180,6 +229,7 @@ class Tensor {
     for (auto&& element : tensor) element = values[next++];
     return tensor;
   }
+  /// The same with values in braces: `of({}, {1.0F})` for rank 0.
   [[nodiscard]] static Result<Tensor> of(S shape, std::initializer_list<Element> values)
     requires(!read_only && HostAccessible<Dev> && placement::CanAllocate<Dev>)
   {
@@ -187,7 +237,9 @@ class Tensor {
   }
 
   /// A view of dense row-major elements in `storage`, starting at a byte offset. Fails unless the bytes are
-  /// in the storage, aligned, and writable if the tensor is mutable.
+  /// in the storage, aligned, and writable if the tensor is mutable. `out_of_bounds`, `misaligned`,
+  /// `bad_state` for a mutable tensor over read-only bytes; `bad_shape`, `size_overflow`. Copies nothing and
+  /// shares ownership of `storage`.
   [[nodiscard]] static Result<Tensor> over(Storage storage, S shape, std::uint64_t offset = 0) {
     const auto extents = shape.extents();
     HT_TRY(layout::count_elements(extents));
@@ -197,7 +249,9 @@ class Tensor {
   }
 
   /// The same with any strides, counted in elements. `offset` is the byte position of element (0, 0, …) in
-  /// the storage.
+  /// the storage. Strides may be negative or 0: the bytes that the elements reach must be inside the storage.
+  /// Elements of a mutable tensor should not share an address: several indices would then write one element.
+  /// Errors are those of `over`.
   [[nodiscard]] static Result<Tensor> strided(Storage storage, S shape, const Array& strides,
                                               std::uint64_t offset = 0) {
     const auto extents = shape.extents();
@@ -213,7 +267,8 @@ class Tensor {
     return Tensor(std::move(storage), pointer, shape, strides);
   }
 
-  /// Converts a mutable tensor to a read-only tensor, and a static shape to a dynamic shape.
+  /// Converts a mutable tensor to a read-only tensor, and a static shape to a dynamic shape. Implicit, and
+  /// copies no elements. The other direction of the shape is `with_shape`, which checks the extents.
   template <class Other, class OtherS>
     requires(std::same_as<D, const Other> || std::same_as<D, Other>) && ShapeFits<OtherS, S> &&
                 (!std::same_as<Tensor<Other, OtherS, Dev>, Tensor<D, S, Dev>>)
@@ -223,23 +278,31 @@ class Tensor {
         shape_(S::assume(other.shape_.extents())),
         strides_(other.strides_) {}
 
-  /// A read-only tensor does not convert to a mutable tensor; use `copy()`.
+  /// A read-only tensor does not convert to a mutable tensor; use `copy()`. The memory behind a read-only
+  /// tensor may be a mapped file that must not change.
   template <class OtherS>
     requires(!read_only)
   Tensor(const Tensor<const D, OtherS, Dev>&) = delete;
 
+  /// The extents as a Shape; one extent, for a dimension in [0, rank); their product.
   [[nodiscard]] const S& shape() const noexcept { return shape_; }
+  /// The distances between neighbours of each dimension, in elements.
   [[nodiscard]] const Array& strides() const noexcept { return strides_; }
   [[nodiscard]] std::int64_t extent(int dimension) const noexcept { return shape_.extent(dimension); }
   [[nodiscard]] std::int64_t elements() const noexcept { return shape_.elements(); }
+  /// The owner of the bytes, which may be larger than this view.
   [[nodiscard]] const Storage& storage() const noexcept { return storage_; }
-  /// The address of element (0, 0, …).
+  /// The address of element (0, 0, …). On a device, an address of that device. Null may occur only without
+  /// elements.
   [[nodiscard]] Pointer data() const noexcept { return data_; }
+  /// Whether the elements are adjacent in row-major order, so that `data()` can be used as an array.
   [[nodiscard]] bool is_contiguous() const noexcept {
     return layout::is_row_major(shape_.extents(), strides_);
   }
 
-  /// The element at this index. Debug builds assert that the index is valid; `at` always checks.
+  /// The element at this index. Debug builds assert that the index is valid; `at` always checks. A reference
+  /// for whole bytes. For packed elements, a proxy that can be assigned if the tensor is mutable, else the
+  /// value. An invalid index in a release build is undefined behaviour.
   template <std::integral... Is>
     requires(sizeof...(Is) == rank && HostAccessible<Dev>)
   [[nodiscard]] decltype(auto) operator()(Is... index) const noexcept {
@@ -248,7 +311,8 @@ class Tensor {
   }
 
   /// The value of the element at this index. `out_of_bounds`, or the Error of a mapped page that cannot be
-  /// read.
+  /// read. Costs a comparison per dimension, and for mapped files a guarded section: use `copy` or `cast` for
+  /// many elements.
   template <std::integral... Is>
     requires(sizeof...(Is) == rank && HostAccessible<Dev>)
   [[nodiscard]] Result<Element> at(Is... index) const {
@@ -260,7 +324,8 @@ class Tensor {
   }
 
   /// Iterates over the elements in row-major order. Reads of mapped pages are not guarded (see
-  /// base/fault.hpp).
+  /// base/fault.hpp). Forward iterators, which hold extents and strides by value. Elements are visited in
+  /// row-major order for any strides.
   [[nodiscard]] auto begin() const noexcept
     requires HostAccessible<Dev>
   {
@@ -272,7 +337,8 @@ class Tensor {
     return detail::ElementIterator<Pointer, rank>(data_, shape_.extents(), strides_, elements());
   }
 
-  /// The tensor of rank - 1 at `index` of a dimension. Shares the bytes. `out_of_bounds`.
+  /// The tensor of rank - 1 at `index` of a dimension. Shares the bytes. `out_of_bounds`. Negative indices do
+  /// not count from the end.
   template <int Dimension>
     requires(Dimension >= 0 && Dimension < rank)
   [[nodiscard]] auto select(std::int64_t index) const
@@ -293,7 +359,8 @@ class Tensor {
   }
 
   /// The indices begin, begin + step, … of a dimension, excluding `end`. With a negative step, `end` may be
-  /// -1, which includes index 0. Shares the bytes. `out_of_bounds`.
+  /// -1, which includes index 0. Shares the bytes. `out_of_bounds`. An empty range is valid.
+  /// `x.slice<0>(n - 1, -1, -1)` reverses the n elements of a dimension.
   template <int Dimension>
     requires(Dimension >= 0 && Dimension < rank)
   [[nodiscard]] auto slice(std::int64_t begin, std::int64_t end, std::int64_t step = 1) const
@@ -311,6 +378,8 @@ class Tensor {
   }
 
   /// The same elements in another shape, without a copy. `bad_shape` if the strides would need a copy.
+  /// `shape_mismatch` if the number of elements differs. A contiguous tensor has every shape of as many
+  /// elements; `contiguous` makes one.
   template <IsShape NewShape>
   [[nodiscard]] Result<Tensor<D, NewShape, Dev>> reshape(NewShape shape = {}) const {
     typename NewShape::Array strides{};
@@ -323,6 +392,10 @@ class Tensor {
   /// refer to one element. `shape_mismatch` if an extent is neither 1 nor equal to that of `shape`.
   ///
   ///   const auto sum = HT_TRY(x + HT_TRY(bias.broadcast(x.shape())));   // [m, n] + [n]
+  ///
+  /// A view of rank 0 repeats its element everywhere. `size_overflow` if the new shape has more than 2^63-1
+  /// elements. Operators read broadcast views at full speed, but do not make them: `x + bias` of different
+  /// shapes is a `shape_mismatch` or does not compile.
   template <IsShape NewShape>
     requires BroadcastableTo<S, NewShape>
   [[nodiscard]] Result<Tensor<const DType, NewShape, Dev>> broadcast(NewShape shape = {}) const {
@@ -331,7 +404,8 @@ class Tensor {
     return Tensor<const DType, NewShape, Dev>(storage_, data_, shape, strides);
   }
 
-  /// The same tensor with another shape type. `shape_mismatch` if the extents contradict the type.
+  /// The same tensor with another shape type. `shape_mismatch` if the extents contradict the type. Use it to
+  /// give static extents to a tensor from a file, so that later operations are checked at compile time.
   template <IsShape NewShape>
   [[nodiscard]] Result<Tensor<D, NewShape, Dev>> with_shape() const
     requires ShapesMayMatch<S, NewShape>
@@ -340,7 +414,8 @@ class Tensor {
     return Tensor<D, NewShape, Dev>(storage_, data_, shape, strides_);
   }
 
-  /// The tensor with two dimensions swapped. Copies no data.
+  /// The tensor with two dimensions swapped. Copies no data. The last two dimensions by default;
+  /// `x.transpose<0, 2>()` swaps others.
   template <int A = rank - 2, int B = rank - 1>
     requires(A >= 0 && A < rank && B >= 0 && B < rank)
   [[nodiscard]] auto transpose() const noexcept {
@@ -352,7 +427,8 @@ class Tensor {
     return Swapped(storage_, data_, Swapped::ShapeType::assume(extents), strides);
   }
 
-  /// The tensor itself if it is contiguous in row-major order, else a contiguous copy.
+  /// The tensor itself if it is contiguous in row-major order, else a contiguous copy. The result may share
+  /// the bytes: writes to it are then visible in this tensor. Errors are those of `copy`.
   [[nodiscard]] Result<Tensor> contiguous(const ComputeOptions& options = {}) const
     requires(HostAccessible<Dev> && placement::CanAllocate<Dev>) || CopiesOnDevice<Dev, Tensor>
   {
@@ -360,7 +436,9 @@ class Tensor {
     return Tensor(HT_TRY(copy(options)));
   }
 
-  /// A contiguous copy in new memory. The device copies if the host cannot read the elements.
+  /// A contiguous copy in new memory. The device copies if the host cannot read the elements. The copy is
+  /// mutable, also of a read-only tensor. `out_of_memory`; `read_failed` for an unreadable page. On the host,
+  /// the calling thread copies, in runs as long as the strides allow.
   [[nodiscard]] Result<Tensor<DType, S, Dev>> copy(const ComputeOptions& options = {}) const
     requires CopiesOnDevice<Dev, Tensor>
   {
@@ -393,7 +471,7 @@ class Tensor {
 
   /// The bytes of all elements. Unused bits of the last byte are unspecified. Deleted for temporaries, which
   /// may be the last owner of the bytes. `bad_state` unless the tensor is contiguous and starts on a byte
-  /// boundary.
+  /// boundary. Guard reads of a mapped file with `ht::guarded`.
   [[nodiscard]] Result<Bytes> bytes() const&
     requires HostAccessible<Dev>
   {
@@ -409,6 +487,7 @@ class Tensor {
   Tensor(Storage storage, Pointer data, S shape, const Array& strides) noexcept
       : storage_(std::move(storage)), data_(data), shape_(shape), strides_(strides) {}
 
+  // The caller has checked the index and the strides, so that nothing overflows.
   [[nodiscard]] std::int64_t offset_of(const Array& index) const noexcept {
     std::int64_t offset = 0;
     for (std::size_t i = 0; i < index.size(); ++i) offset += index[i] * strides_[i];

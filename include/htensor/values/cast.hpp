@@ -11,6 +11,41 @@
 // Sources are block tensors and tensors of any strides, in memory or mapped. Results own new memory, except
 // that a view of `as` shares ownership of the bytes. Conversions between dtypes of the library run on all
 // processors, and many threads may convert at once.
+//
+//   function                 dtypes                           result
+//   upcast<To>(x)            wider, same family               Result<Tensor>, new memory
+//   cast<To>(x)              To holds every value             Result<Tensor>, new memory
+//   as<To>(x)                To holds every value             AsView, no memory; each read converts
+//   cast_into(y, x)          y holds every value              Result<void>, writes to y
+//   cast_lossy<To>(x, r)     any dtypes but complex to real   Result<Tensor>, new memory
+//   cast_lossy<Q8_0>(x)      encodings with an encoder        Result<BlockTensor>, new memory
+//   cast_lossy_into(y, x, r) as cast_lossy                    Result<void>, writes to y
+//
+// Ownership: a source is borrowed during the call and never changed. A view of `as` is a handle: it keeps the
+// bytes of its tensor alive, and copies of the view share them.
+//
+// Cost: one pass over the elements. Up to 2^18 elements are converted on the calling thread, more on all
+// processors. Elements with strides are gathered first and converted on the calling thread, as are elements
+// of user-defined dtypes. `as` converts an element each time it is read: use `cast` for data that is read
+// often.
+//
+// Errors: `out_of_memory`; `read_failed` if a mapped page cannot be read, and the contents of the target are
+// then unspecified; `shape_mismatch` from the `_into` forms. Tensors of rank 0 and without elements are
+// valid.
+//
+// An operation that reads numbers of any type takes them by `ReadableAs`, so one function serves BF16, Q4_K
+// and the lossless integers:
+//
+//   template <class T>
+//     requires ht::ReadableAs<T, ht::F32>
+//   ht::Result<double> total(const T& x) {
+//     double all = 0;
+//     for (const float y : ht::as<ht::F32>(x)) all += y;
+//     return all;
+//   }
+//
+// Reads through iterators are not guarded: for a mapped file, `cast` reports an unreadable page, and a loop
+// over `as` needs `ht::guarded` to do the same.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +73,13 @@
 
 namespace ht::inline v1 {
 
+/// The rules of `cast_lossy`. Has no effect if the target holds every value of the source.
+///
+///   const auto e4m3 = HT_TRY(ht::cast_lossy<ht::F8_E4M3>(x, {.saturate = true}));  // 1e9 becomes 448
+///   const ht::Rounding random{.mode = ht::Rounding::Mode::stochastic, .seed = 7};
+///   const auto bf16 = HT_TRY(ht::cast_lossy<ht::BF16>(x, random));     // same bits in every run
 struct Rounding {
+  /// Every mode keeps values that the target holds.
   enum class Mode : std::uint8_t {
     /// To the nearest value, ties to even.
     nearest_even,
@@ -50,7 +91,8 @@ struct Rounding {
   };
 
   Mode mode = Mode::nearest_even;
-  /// Whether values beyond the largest finite value become the largest finite value.
+  /// Whether values beyond the largest finite value become the largest finite value. Infinities too. Useful
+  /// for F8 formats, where one overflow would otherwise become NaN.
   bool saturate = false;
   /// The seed of `stochastic`.
   std::uint64_t seed = 0;
@@ -58,11 +100,13 @@ struct Rounding {
 
 namespace detail {
 
+/// Whether T is a BlockTensor.
 template <class T>
 inline constexpr bool is_block_tensor = false;
 template <class E, class S>
 inline constexpr bool is_block_tensor<BlockTensor<E, S>> = true;
 
+/// Whether T is a Tensor, on any device.
 template <class T>
 inline constexpr bool is_dense_tensor = false;
 template <class D, class S, class Dev>
@@ -71,16 +115,19 @@ inline constexpr bool is_dense_tensor<Tensor<D, S, Dev>> = true;
 }  // namespace detail
 
 /// A dense tensor or a block tensor in memory of this process, all of whose values `D` holds. Operations that
-/// read numbers require this.
+/// read numbers require this. Block tensors count as F32. A tensor on a device without host access is not
+/// readable: copy it with `to_host`.
 template <class T, class D>
 concept ReadableAs = (detail::is_block_tensor<T> || detail::is_dense_tensor<T>) &&
                      HostAccessible<typename T::Device> && LosslessTo<typename T::DType, D>;
 
-/// A dtype of the library for real numbers or booleans.
+/// A dtype of the library for real numbers or booleans. Every such dtype converts to every other one, exactly
+/// or with rounding.
 template <class D>
 concept LibraryReal = contains<D, AllDTypes> && IsNumber<D> && D::number.kind != NumberFacts::Kind::complex;
 
 /// `cast_lossy` converts T to the dtype: any dtypes of the library, but not complex to real numbers.
+/// User-defined dtypes are excluded: `cast` converts them where no value is lost.
 template <class T, class To>
 concept RoundableTo =
     (detail::is_block_tensor<T> || detail::is_dense_tensor<T>) && HostAccessible<typename T::Device> &&
@@ -88,7 +135,7 @@ concept RoundableTo =
 
 namespace detail {
 
-/// Returns one element converted to a dtype that holds its value.
+/// Returns one element converted to a dtype that holds its value. Exact. The caller has checked LosslessTo.
 template <class From, class To>
 [[nodiscard]] constexpr typename To::Element convert_element(typename From::Element value) noexcept {
   using Target = typename To::Element;
@@ -104,6 +151,7 @@ template <class From, class To>
   }
 }
 
+// The type as a value, for functions that are compiled once for all types.
 template <IsDType D>
 [[nodiscard]] constexpr ElementType element_type_of() noexcept {
   return {.dtype = D::tag, .name = D::name, .bits = D::bits};
@@ -117,12 +165,13 @@ template <IsEncoding E>
 }
 
 /// Converts contiguous elements on all processors with the kernels of the library. `first` is the row-major
-/// index of the first element.
+/// index of the first element. The types are any that `Rounding` and `cast` allow; the memory does not
+/// overlap.
 [[nodiscard]] Result<void> convert_stored(const ElementType& from, const std::byte* stored,
                                           const ElementType& to, std::byte* into, std::int64_t count,
                                           const Rounding& rounding, std::uint64_t first);
 
-/// Writes the F32 values of one block to `into`.
+/// Writes the F32 values of one block to `into`. `into` has room for the elements of one block.
 void decode_block(EncodingTag encoding, const std::byte* block, float* into) noexcept;
 
 /// The address of the first element; null if it does not start on a byte boundary.
@@ -169,6 +218,8 @@ template <class D, class To>
   return {};
 }
 
+// Converts in runs that are contiguous in both tensors, else element by element. Numbers of the elements are
+// counted over all runs, so that stochastic rounding does not depend on strides.
 template <class D, class S, class Dev, class To, class ToS>
 [[nodiscard]] Result<void> convert_into(const Tensor<D, S, Dev>& from, const Tensor<To, ToS, Dev>& into,
                                         const Rounding& rounding) {
@@ -211,6 +262,7 @@ template <class D, class S, class Dev, class To, class ToS>
   });
 }
 
+// Blocks are decoded straight into the target, which must therefore be contiguous.
 template <class E, class S, class To, class ToS>
 [[nodiscard]] Result<void> convert_into(const BlockTensor<E, S>& from, const Tensor<To, ToS, Host>& into,
                                         const Rounding& rounding) {
@@ -222,6 +274,7 @@ template <class E, class S, class To, class ToS>
   });
 }
 
+// Allocates the result and converts all elements.
 template <class To, class T>
 [[nodiscard]] Result<Tensor<To, typename T::ShapeType, typename T::Device>> convert_all(
     const T& tensor, const Rounding& rounding) {
@@ -232,7 +285,9 @@ template <class To, class T>
 
 }  // namespace detail
 
-/// Returns the same values in a wider dtype of the same family, in new memory.
+/// Returns the same values in a wider dtype of the same family, in new memory. The result is a
+/// Result<Tensor<To, …>> in the shape of the source, row-major. Use it in generic code that must not change
+/// from integers to floating-point numbers.
 template <class To, class T>
   requires UpcastableTo<typename T::DType, To> && ReadableAs<T, To> && Compatible<typename T::Device, To> &&
            placement::CanAllocate<typename T::Device>
@@ -240,7 +295,9 @@ template <class To, class T>
   return detail::convert_all<To>(tensor, Rounding{});
 }
 
-/// Returns the same values in any dtype that holds all of them, in new memory.
+/// Returns the same values in any dtype that holds all of them, in new memory. The result is a
+/// Result<Tensor<To, …>> in the shape of the source, row-major. A cast to the same dtype is a copy.
+/// Infinities stay infinities, NaNs stay NaNs, and -0 stays -0.
 template <class To, class T>
   requires ReadableAs<T, To> && Compatible<typename T::Device, To> &&
            placement::CanAllocate<typename T::Device>
@@ -249,14 +306,17 @@ template <class To, class T>
 }
 
 /// Writes the same values to the elements of `into`. `shape_mismatch` if the shapes differ; `bad_state` if
-/// blocks are decoded into elements that are not contiguous.
+/// blocks are decoded into elements that are not contiguous. `into` may have any strides if the source is
+/// dense. `into` must not overlap the source.
 template <class To, class S, class Dev, class T>
   requires ReadableAs<T, To> && std::same_as<typename T::Device, Dev>
 [[nodiscard]] Result<void> cast_into(const Tensor<To, S, Dev>& into, const T& tensor) {
   return detail::convert_into(tensor, into, Rounding{});
 }
 
-/// Returns the values rounded to another dtype, in new memory. Values that the dtype holds do not change.
+/// Returns the values rounded to another dtype, in new memory. Values that the dtype holds do not change. The
+/// result is a Result<Tensor<To, …>> in the shape of the source, row-major. Never fails because of a value:
+/// NaN, infinity and overflow follow the rules above.
 template <IsDType To, class T>
   requires RoundableTo<T, To> && Compatible<typename T::Device, To> &&
            placement::CanAllocate<typename T::Device>
@@ -264,7 +324,8 @@ template <IsDType To, class T>
   return detail::convert_all<To>(tensor, rounding);
 }
 
-/// Writes the rounded values to the elements of `into`; errors as in `cast_into`.
+/// Writes the rounded values to the elements of `into`; errors as in `cast_into`. The target has any dtype of
+/// the library and any strides; block tensors need a contiguous target.
 template <IsDType To, class S, class Dev, class T>
   requires RoundableTo<T, To> && std::same_as<typename T::Device, Dev>
 [[nodiscard]] Result<void> cast_lossy_into(const Tensor<To, S, Dev>& into, const T& tensor,
@@ -272,7 +333,9 @@ template <IsDType To, class S, class Dev, class T>
   return detail::convert_into(tensor, into, rounding);
 }
 
-/// The encodings that `cast_lossy` writes.
+/// The encodings that `cast_lossy` writes. Other encodings can be read, but not written.
+///
+///   static_assert(ht::HasEncoder<ht::Q4_K> && !ht::HasEncoder<ht::Q2_K>);
 template <class E>
 concept HasEncoder =
     IsEncoding<E> && (std::same_as<E, Q8_0> || std::same_as<E, Q4_0> || std::same_as<E, Q4_1> ||
@@ -280,7 +343,8 @@ concept HasEncoder =
                       std::same_as<E, Q4_K> || std::same_as<E, Q5_K> || std::same_as<E, Q6_K>);
 
 /// Returns the values in blocks of an encoding, in new memory. `bad_shape` if a row is not a whole number of
-/// blocks.
+/// blocks. A source of another dtype than F32 is accepted if F32 holds its values. `out_of_memory`,
+/// `read_failed`. A source with strides needs memory for one more copy.
 template <HasEncoder E, class T>
   requires RoundableTo<T, F32> && std::same_as<typename T::Device, Host> && (T::rank >= 1)
 [[nodiscard]] Result<BlockTensor<E, typename T::ShapeType>> cast_lossy(const T& tensor) {
@@ -307,21 +371,25 @@ template <HasEncoder E, class T>
   return Blocks::over(std::move(storage), tensor.shape());
 }
 
-/// A view of a tensor as another dtype. It copies no data and converts each element when it is read.
+/// A view of a tensor as another dtype. It copies no data and converts each element when it is read. A view
+/// is a handle like a Tensor: small, cheap to copy, and safe to read from many threads at once.
 template <class To, class T>
   requires ReadableAs<T, To>
 class AsView;
 
+/// A view of a dense tensor. The shape and the strides are those of the tensor.
 template <class To, class D, class S, class Dev>
   requires ReadableAs<Tensor<D, S, Dev>, To>
 class AsView<To, Tensor<D, S, Dev>> {
  public:
   using DType = To;
   using ShapeType = S;
+  /// The dtype of the elements in memory.
   using Stored = std::remove_const_t<D>;
   using Element = typename To::Element;
   static constexpr int rank = S::rank;
 
+  /// Valid as long as a handle to the bytes exists; does not keep the bytes alive.
   class Iterator {
    public:
     using Base = decltype(std::declval<const Tensor<const Stored, S, Dev>&>().begin());
@@ -350,18 +418,23 @@ class AsView<To, Tensor<D, S, Dev>> {
     Base at_{};
   };
 
+  /// Shares ownership of the bytes of the tensor.
   explicit AsView(Tensor<const Stored, S, Dev> tensor) noexcept : tensor_(std::move(tensor)) {}
 
-  /// The viewed tensor. Kernels read this tensor and convert its elements themselves.
+  /// The viewed tensor. Kernels read this tensor and convert its elements themselves. Valid as long as this
+  /// view.
   [[nodiscard]] const Tensor<const Stored, S, Dev>& stored() const noexcept { return tensor_; }
   [[nodiscard]] const S& shape() const noexcept { return tensor_.shape(); }
   [[nodiscard]] std::int64_t elements() const noexcept { return tensor_.elements(); }
 
+  /// The converted element. As with a tensor, debug builds assert that the index is valid, and reads of
+  /// mapped pages are not guarded.
   template <std::integral... Is>
     requires(sizeof...(Is) == rank)
   [[nodiscard]] Element operator()(Is... index) const noexcept {
     return detail::convert_element<Stored, To>(tensor_(index...));
   }
+  /// The converted element. `out_of_bounds`, or `read_failed` for a mapped page that cannot be read.
   template <std::integral... Is>
     requires(sizeof...(Is) == rank)
   [[nodiscard]] Result<Element> at(Is... index) const {
@@ -383,7 +456,7 @@ class AsView<To, Tensor<D, S, Dev>> {
 };
 
 /// A view of blocks as F32 or F64. A read of one element decodes its block; iteration decodes each block
-/// once.
+/// once. There is no `operator()`, because each call would decode a block.
 template <class To, class E, class S>
   requires ReadableAs<BlockTensor<E, S>, To>
 class AsView<To, BlockTensor<E, S>> {
@@ -393,6 +466,8 @@ class AsView<To, BlockTensor<E, S>> {
   using Element = typename To::Element;
   static constexpr int rank = S::rank;
 
+  /// Holds the decoded values of the current block, so an iterator of Q4_K is 1 KiB large: do not copy it in
+  /// loops.
   class Iterator {
    public:
     using value_type = Element;
@@ -436,13 +511,16 @@ class AsView<To, BlockTensor<E, S>> {
     std::array<float, E::block_elements> values_{};
   };
 
+  /// Shares ownership of the blocks.
   explicit AsView(BlockTensor<E, S> tensor) noexcept : tensor_(std::move(tensor)) {}
 
-  /// The viewed tensor.
+  /// The viewed tensor. Valid as long as this view.
   [[nodiscard]] const BlockTensor<E, S>& stored() const noexcept { return tensor_; }
   [[nodiscard]] const S& shape() const noexcept { return tensor_.shape(); }
   [[nodiscard]] std::int64_t elements() const noexcept { return tensor_.elements(); }
 
+  /// Decodes one block of up to 256 elements. `out_of_bounds`, or `read_failed` for a mapped page that cannot
+  /// be read.
   template <std::integral... Is>
     requires(sizeof...(Is) == rank)
   [[nodiscard]] Result<Element> at(Is... index) const {
@@ -460,6 +538,7 @@ class AsView<To, BlockTensor<E, S>> {
   /// Iterates over the elements in row-major order. Reads of mapped pages are not guarded.
   [[nodiscard]] auto begin() const noexcept { return Iterator(tensor_.data(), 0, elements()); }
   [[nodiscard]] auto end() const noexcept { return Iterator(tensor_.data(), elements(), elements()); }
+  /// Returns all elements in new memory, as `cast` does: each block is decoded once.
   [[nodiscard]] Result<Tensor<To, S>> copy() const { return cast<To>(tensor_); }
 
  private:
@@ -467,6 +546,10 @@ class AsView<To, BlockTensor<E, S>> {
 };
 
 /// Returns a lazy `cast`. The view shares ownership of the bytes.
+///
+/// Reads nothing yet, so no error is possible here. Operations of neural networks take such views as weights:
+///
+///   const auto y = HT_TRY(ht::linear(x, ht::as<ht::F32>(w)));      // x is F32, w is BF16 or Q4_K
 template <class To, class T>
   requires ReadableAs<T, To>
 [[nodiscard]] auto as(const T& tensor) noexcept {

@@ -17,6 +17,11 @@
 // These bounds hold for magnitudes between 1e-150 and 1e150. Squares of F64 values outside of this range may
 // be 0 or infinite. Mean and standard deviation are not finite if a sum is infinite. I64 and U64 elements
 // beyond 2^53 are rounded to F64 first; `min` and `max` are rounded values too.
+//
+// Ownership: a tensor is borrowed during the call; Statistics and Histogram own their numbers and refer to no
+// tensor. Errors: `cancelled`, `out_of_memory`, `read_failed` for an unreadable mapped page, and `bad_shape`
+// for an invalid range of a histogram. A tensor without elements has the count 0 and NaN as mean, minimum and
+// maximum.
 #pragma once
 
 #include <array>
@@ -30,7 +35,8 @@
 
 namespace ht::inline v1 {
 
-/// Infinities and NaNs are only counted; all other members describe the finite values.
+/// Infinities and NaNs are only counted; all other members describe the finite values. All members are exact
+/// counts or numbers in F64; objects are values that any thread may read.
 struct Statistics {
   std::uint64_t count = 0;
   std::uint64_t zeros = 0;
@@ -49,6 +55,7 @@ struct Statistics {
   /// Σ (x - mean)².
   double squared_deviations = 0;
 
+  /// The count of finite values, which all members but the counts describe.
   [[nodiscard]] std::uint64_t finite() const noexcept { return count - nans - infinities; }
   /// NaN if no value is finite, as is `standard_deviation`.
   [[nodiscard]] double mean() const noexcept;
@@ -58,7 +65,8 @@ struct Statistics {
   [[nodiscard]] double norm() const noexcept;
 };
 
-/// The number of values in each bin of a range.
+/// The number of values in each bin of a range. `counts` has `range.bins` entries. All counts, with `below`,
+/// `above` and `nans`, add up to the number of elements.
 struct Histogram {
   /// `bins` intervals of equal width from `low` to `high`. The last interval includes `high`.
   struct Range {
@@ -165,7 +173,9 @@ template <HasValues T, class Compute>
 
 }  // namespace detail
 
-/// Returns the Result<Statistics> of all elements. `cancelled` if a stop is requested through `work`.
+/// Returns the Result<Statistics> of all elements. `cancelled` if a stop is requested through `work`. A
+/// tensor with strides is copied piece by piece, so contiguous tensors are faster. Complex tensors do not
+/// compile.
 template <detail::HasValues T>
 [[nodiscard]] auto statistics(const T& tensor, const WorkOptions& work = {}) {
   return detail::with_reader(tensor, [&](const detail::ReadValues& read) {
@@ -175,7 +185,8 @@ template <detail::HasValues T>
 
 /// Returns the Result<Histogram> of all elements: the number of values in each bin of `range`. If `low`
 /// equals `high`, values equal to both are in bin 0. `bad_shape` if the range has no bins, an end is not
-/// finite, or `low` exceeds `high`.
+/// finite, or `low` exceeds `high`. `cancelled` after a stop request. Reads the tensor once: call
+/// `statistics` first if the range is unknown.
 template <detail::HasValues T>
 [[nodiscard]] auto histogram(const T& tensor, const Histogram::Range& range, const WorkOptions& work = {}) {
   return detail::with_reader(tensor, [&](const detail::ReadValues& read) {
