@@ -166,6 +166,10 @@ concept IsNumber = IsDType<T> && requires {
   { T::number } -> std::convertible_to<const NumberFacts&>;
 };
 
+/// A dtype with addition, subtraction and multiplication: integers, floating-point and complex numbers.
+template <class T>
+concept Multipliable = IsNumber<T> && T::number.kind != NumberFacts::Kind::boolean;
+
 /// A number dtype that has an order within its family, by width: `width_rank`. `Bool` has none.
 template <class T>
 concept Precision = IsNumber<T> && requires {
