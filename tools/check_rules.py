@@ -35,7 +35,7 @@ def main():
         text = name.read_text(encoding="utf-8")
         if name.name.endswith("_test.cpp"):
             tests.update(TEST.findall(text))
-        elif "testing" not in name.parts:
+        elif "testing" not in name.parts and not name.name.endswith("_test.hpp"):
             text = COMMENT.sub("", text)
             for rule in RULE.findall(text) + HELPER.findall(text):
                 rules.setdefault(rule, name.relative_to(root))

@@ -22,6 +22,8 @@ GOOD = {
     "src/base/r.cpp": 'fail(ErrorCode::gap, "no_gap", "");\n',
     "src/base/r_test.cpp": "TEST(R, no_gap) {}\n",
     "examples/layers/layers.hpp": "#include <x/float.h>\n// F32 on Host\ntemplate <class D, class Dev> class Linear {};\n",
+    "examples/llama/llama.hpp": "// A model.\n" * 300,
+    "examples/llama/main.cpp": "int main() {\n}\n" * 50,
 }
 
 
@@ -97,10 +99,19 @@ class Generic(unittest.TestCase):
         self.refuses("using Dev = ht::Host;", "names Host")
         self.refuses("using Dev = ht::OpenCl<ht::Gpu>;", "names OpenCl")
 
+    def test_refuses_a_llama_of_more_than_400_lines(self):
+        status, output = outcome("check_generic.py", {"examples/llama/config.hpp": "\n"})
+        self.assertNotEqual(status, 0, output)
+        self.assertIn("examples/llama: 401 lines, but the limit is 400", output)
+
 
 class Rules(unittest.TestCase):
     def test_accepts_rules_with_tests(self):
         self.assertEqual(outcome("check_rules.py", {})[0], 0)
+
+    def test_accepts_rules_that_a_shared_fixture_names(self):
+        fixture = {"src/compute/c_test.hpp": 'EXPECT_TRUE(fails(x, ErrorCode::gap, "no_such_rule"));\n'}
+        self.assertEqual(outcome("check_rules.py", fixture)[0], 0)
 
     def test_refuses_a_rule_without_a_test(self):
         status, output = outcome("check_rules.py", {"src/base/r_test.cpp": "TEST(R, something_else) {}\n"})

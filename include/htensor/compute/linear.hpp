@@ -82,8 +82,10 @@ struct LinearOptions {
   /// weights or if x is F64. Each run of 32 or 256 elements of x, the block size of the weights, shares one
   /// scale: the largest magnitude divided by 127.
   ///
-  /// For each block of weights w, this adds at most (scale / 2) · Σ|w| to the error. A NaN or an infinity in
-  /// x makes results NaN.
+  /// For each block of weights w, this adds at most (1 + 2^-16) (scale / 2) · Σ|w| to the error. Weights of
+  /// Q4_K, Q5_K and Q6_K are differences scale · q - offset, and both terms are summed before they are
+  /// subtracted: the error then has k · u · Σ(|scale · q| + |offset|) · |x| in place of k · u · Σ|x · w|. A
+  /// NaN or an infinity in x makes results NaN.
   ///
   /// The result depends neither on the number of threads nor on the processor. Compare the results of a model
   /// with and without this option before use.

@@ -25,7 +25,8 @@
 
 namespace ht::inline v1 {
 
-/// A device with its own memory and with copies between that memory and the host.
+/// A device with its own memory and with copies between that memory and the host. Each copy has at least one
+/// byte, because the address of an empty tensor may be null.
 template <class Dev>
 concept Transfers = IsDevice<Dev> && Allocates<Dev> &&
                     requires(Bytes from, MutableBytes into, const Storage& storage, std::uint64_t offset) {
@@ -88,6 +89,7 @@ template <class Dev, class D, class S, class From>
     copied = copy.storage();
   }
   auto storage = HT_TRY(placement::allocate<Dev>(bytes.size(), options));
+  if (bytes.empty()) return Tensor<D, S, Dev>::over(std::move(storage), tensor.shape());
   HT_TRY(guarded(bytes, [&] { return detail::copy_bytes_to<Dev>(bytes, storage, options); }));
   return Tensor<D, S, Dev>::over(std::move(storage), tensor.shape());
 }

@@ -187,8 +187,9 @@ concept Computes = HasSlice<Dev, Slice> && Compatible<Dev, D> && (!requires {
                      Dev::template computes<Slice, std::remove_const_t<D>>;
                    } || Dev::template computes<Slice, std::remove_const_t<D>>);
 
-/// The memory and the processors of this process. It stores every dtype, including user-defined dtypes. The
-/// slices other than slice::Core compute in F32 and F64 only.
+/// The memory and the processors of this process. It stores and copies every dtype, including user-defined
+/// dtypes. slice::Core computes with every dtype that is a number, except Bool; the other slices compute with
+/// F32 and F64 only.
 struct Host {
   using Slices = SliceList<slice::Core, slice::Linear, slice::Nn, slice::Conv>;
   static constexpr std::string_view name = "Host";
@@ -196,7 +197,8 @@ struct Host {
   template <class D>
   static constexpr bool stores = true;
   template <class Slice, class D>
-  static constexpr bool computes = std::same_as<Slice, slice::Core> || contains<D, DTypeList<F32, F64>>;
+  static constexpr bool computes =
+      std::same_as<Slice, slice::Core> ? Multipliable<D> : contains<D, DTypeList<F32, F64>>;
 };
 
 // OpenCL. The functions are in the library (src/device). The first call loads the OpenCL library; without it,

@@ -229,6 +229,10 @@ concept IsNumber = IsDType<T> && requires {
   { T::number } -> std::convertible_to<const NumberFacts&>;
 };
 
+/// A dtype with addition, subtraction and multiplication: integers, floating-point and complex numbers.
+template <class T>
+concept Multipliable = IsNumber<T> && T::number.kind != NumberFacts::Kind::boolean;
+
 /// A number dtype that has an order within its family, by width: `width_rank`. `Bool` has none. A wider rank
 /// does not imply that every value fits: use LosslessTo (relations.hpp) for that question.
 template <class T>

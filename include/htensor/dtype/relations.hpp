@@ -40,10 +40,6 @@ concept IsFloating = IsNumber<T> && T::number.kind == NumberFacts::Kind::floatin
 template <class T>
 concept IsIntegral = IsNumber<T> && T::number.kind == NumberFacts::Kind::integer;
 
-/// A dtype with addition, subtraction and multiplication: integers, floating-point and complex numbers.
-template <class T>
-concept Multipliable = IsNumber<T> && T::number.kind != NumberFacts::Kind::boolean;
-
 namespace detail {
 
 // A dtype without NumberFacts, such as a type of colours, holds only itself.

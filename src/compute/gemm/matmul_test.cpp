@@ -322,12 +322,6 @@ TEST(Matmul, is_available_for_one_dtype_and_compatible_shapes) {
   EXPECT_TRUE((HasProduct<Fixed<F32, 1, 2, 3>, Fixed<F32, 1, 3, 4>>));
 }
 
-TEST(Matmul, computes_on_the_workers_of_the_caller) {
-  Workers workers(1);
-  const auto a = must(Tensor<F32, Rank<2>>::of(Rank<2>(1, 2), {3, 4}));
-  EXPECT_EQ(must(matmul(a, a.transpose(), {.workers = &workers}))(0, 0), 25.0F);
-}
-
 // A mapping whose last page cannot be read, with a fault handler as for a mapped file.
 class UnreadablePage : public fault::Source {
  public:

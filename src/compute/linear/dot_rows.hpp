@@ -59,8 +59,8 @@ struct LineAllocator {
 /// Vectors rounded to int8, with one scale per group of 32 or 256 elements, the block size of the weights.
 ///
 /// The scale is the largest magnitude of the group divided by 127. So an element changes by at most half a
-/// scale, apart from F32 rounding. A NaN or infinity in a group makes its scale NaN, and with it every result
-/// of the group.
+/// scale times 1 + 2^-16; the division by the scale rounds to F32. A NaN or infinity in a group makes its
+/// scale NaN, and with it every result of the group.
 struct Int8Vectors {
   /// `vectors` vectors of `length` elements, a multiple of the block size. Throws std::bad_alloc.
   Int8Vectors(const ElementType& weights, const float* x, std::int64_t x_stride, std::int64_t vectors,
@@ -85,7 +85,7 @@ struct Int8Vectors {
 ///
 /// For the rounded vectors x', the error is at most k · eps · Σ(|scale · q| + |offset|) · |x'| where elements
 /// are scale · q - offset. The offset is 0 in Q8_0 and Q4_0, and 32 · scale in Q6_K. Rounding the vectors
-/// adds at most Σ over groups of (scale / 2) · Σ|row[j]|.
+/// adds at most (1 + 2^-16) times Σ over groups of (scale / 2) · Σ|row[j]|.
 void dot_rows_int8(const Rows& rows, const Int8Vectors& x, float* into, std::int64_t into_stride) noexcept;
 
 }  // namespace ht::inline v1::compute

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compute/linear/dot_rows_test.hpp"
+#include "values/blocks/decode_reference.hpp"
 #include "values/targets_test.hpp"
 
 namespace ht::dot_rows_int8_test {
@@ -17,34 +18,75 @@ namespace {
 
 using namespace dot_rows_test;
 
-// Elements of Q4_K and Q5_K are differences of terms that may be larger than the element. Three times the
-// largest element estimates the terms of this data. It is not a bound for all blocks.
-double largest_term(const Floats& row) {
-  double largest = 0;
-  for (const float value : row) largest = std::max(largest, std::fabs(static_cast<double>(value)));
-  return 3 * largest;
+// An element as two terms, exact in double: element = product - offset, where product is scale · q.
+struct Terms {
+  double product;
+  double offset;
+  [[nodiscard]] double element() const { return product - offset; }
+};
+
+Terms terms_of(const ElementType& type, const std::uint8_t* block, std::size_t i) {
+  const auto half = [&](std::size_t at) { return static_cast<double>(reference::half_at(block + at)); };
+  if (type.encoding == Q8_0::tag) return {half(0) * static_cast<std::int8_t>(block[2 + i]), 0};
+  if (type.encoding == Q4_0::tag) {
+    const int q = i < 16 ? block[2 + i] & 15 : block[2 + i - 16] >> 4;
+    return {half(0) * (q - 8), 0};
+  }
+  if (type.encoding == Q6_K::tag) {
+    const std::uint8_t byte = block[64 * (i / 128) + i % 64];
+    const int low = i % 128 < 64 ? byte & 15 : byte >> 4;
+    const int high = (block[128 + 32 * (i / 128) + i % 32] >> (2 * (i % 128 / 32))) & 3;
+    const double scale = half(208) * static_cast<std::int8_t>(block[192 + i / 16]);
+    return {scale * (low | (high << 4)), scale * 32};
+  }
+  const bool is_q5 = type.encoding == Q5_K::tag;
+  const auto [scale, offset] = reference::k_scale(block + 4, static_cast<int>(i / 32));
+  const std::uint8_t byte = block[(is_q5 ? 48 : 16) + 32 * (i / 64) + i % 32];
+  const int low = i % 64 < 32 ? byte & 15 : byte >> 4;
+  const int high = is_q5 ? (block[16 + i % 32] >> (i / 32)) & 1 : 0;
+  return {half(0) * scale * (low + 16 * high), half(2) * offset};
 }
 
+std::vector<Terms> terms_of_row(const Rows& rows, std::int64_t row) {
+  const auto* const stored = reinterpret_cast<const std::uint8_t*>(rows.first + row * rows.row_bytes);
+  const std::size_t in_block = rows.type.block_elements;
+  std::vector<Terms> terms;
+  for (std::size_t j = 0; j < static_cast<std::size_t>(rows.columns); ++j)
+    terms.push_back(terms_of(rows.type, stored + j / in_block * rows.type.block_bytes, j % in_block));
+  return terms;
+}
+
+// The bound of dot_rows.hpp: k · eps · Σ(|scale · q| + |offset|) · |x'| from the rounded vector x', and
+// Σ (scale / 2) · |element| more from x. Division by a scale rounds to F32 before elements are rounded.
 void expect_int8_within_bound(const Problem& problem, const Floats& found) {
   const Int8Vectors rounded(problem.rows.type, problem.x.data(), problem.x_stride, problem.batch,
                             problem.rows.columns);
-  const std::int64_t group = problem.rows.type.block_elements;
-  const double k = static_cast<double>(problem.rows.columns);
-  for (std::int64_t b = 0; b < problem.batch; ++b) {
-    for (std::int64_t r = 0; r < problem.rows.count; ++r) {
-      const Floats row = decoded_row(problem.rows, r);
-      const Oracle oracle = oracle_of(row, problem.vector(b));
-      double bound = 0;
-      double sizes = 0;
-      for (std::size_t j = 0; j < row.size(); ++j) {
-        const auto at = b * (problem.rows.columns / group) + static_cast<std::int64_t>(j) / group;
-        const auto scale = static_cast<double>(rounded.scales[static_cast<std::size_t>(at)]);
-        bound += scale / 2 * (1 + 0x1p-20) * std::fabs(static_cast<double>(row[j]));
-        sizes += std::fabs(static_cast<double>(problem.vector(b)[j]));
+  const auto columns = static_cast<std::size_t>(problem.rows.columns);
+  const auto group = static_cast<std::size_t>(rounded.group);
+  for (std::int64_t r = 0; r < problem.rows.count; ++r) {
+    const std::vector<Terms> row = terms_of_row(problem.rows, r);
+    const Floats decoded = decoded_row(problem.rows, r);
+    for (std::int64_t b = 0; b < problem.batch; ++b) {
+      double sum = 0;
+      double sum_of_rounded = 0;
+      double magnitude = 0;
+      double rounding = 0;
+      for (std::size_t j = 0; j < columns; ++j) {
+        const std::size_t at = static_cast<std::size_t>(b) * columns + j;
+        const auto scale = static_cast<double>(rounded.scales[at / group]);
+        const double x = rounded.elements[at] * scale;
+        const double element = row[j].element();
+        const double size = std::fabs(row[j].product) + std::fabs(row[j].offset);
+        ASSERT_LE(std::fabs(element - static_cast<double>(decoded[j])), 3 * 0x1p-24 * size) << j;
+        sum += element * static_cast<double>(problem.vector(b)[j]);
+        sum_of_rounded += element * x;
+        magnitude += size * std::fabs(x);
+        rounding += scale / 2 * (1 + 0x1p-16) * std::fabs(element);
       }
-      bound += k * 0x1p-24 * largest_term(row) * sizes;
       const double value = found[static_cast<std::size_t>(b * problem.rows.count + r)];
-      ASSERT_LE(std::fabs(value - oracle.sum), bound) << problem.rows.type.name << " batch " << problem.batch;
+      const double bound = static_cast<double>(columns) * 0x1p-24 * magnitude;
+      ASSERT_LE(std::fabs(value - sum_of_rounded), bound) << problem.rows.type.name << " batch " << b;
+      ASSERT_LE(std::fabs(value - sum), bound + rounding) << problem.rows.type.name << " batch " << b;
     }
   }
 }
@@ -74,6 +116,29 @@ TEST(DotRowsInt8, error_is_within_the_bound_and_targets_agree) {
       });
     }
   }
+}
+
+TEST(DotRowsInt8, error_of_terms_that_cancel_is_within_the_bound) {
+  // scale · q and the offset of each element are 15, so all elements are 0. The two sums are rounded before
+  // they are subtracted, so the result need not be 0.
+  Random random;
+  const ElementType type = type_of(*find_encoding(Q4_K::tag));
+  Problem problem(type, 1, 256, 64, random);
+  std::byte* const block = problem.bytes.data() + 1;
+  const std::uint16_t halves[2] = {0x4200, 0x3C00};  // d = 3, dm = 1
+  std::memcpy(block, halves, sizeof halves);
+  const std::uint8_t scales[12] = {1, 1, 1, 1, 15, 15, 15, 15, 0xF1, 0xF1, 0xF1, 0xF1};
+  std::memcpy(block + 4, scales, sizeof scales);
+  std::memset(block + 16, 0x55, 128);  // q = 5
+  for (const Terms& terms : terms_of_row(problem.rows, 0)) {
+    ASSERT_EQ(terms.product, 15);
+    ASSERT_EQ(terms.offset, 15);
+  }
+  testing::for_each_target([&](const char* target) {
+    const Floats found = problem.solve_int8();
+    expect_int8_within_bound(problem, found);
+    EXPECT_TRUE(std::ranges::any_of(found, [](float value) { return value != 0.F; })) << target;
+  });
 }
 
 TEST(DotRowsInt8, is_exact_where_rounding_is_exact) {

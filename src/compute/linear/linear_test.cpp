@@ -101,23 +101,68 @@ TYPED_TEST(LinearOfEncoding, is_within_the_bound) {
   expect_product(must(linear(x, stored)), x, must(cast<F64>(stored)));
 }
 
+template <class E>
+constexpr bool has_int8_kernel = std::same_as<E, Q8_0> || std::same_as<E, Q4_0> || std::same_as<E, Q4_K> ||
+                                 std::same_as<E, Q5_K> || std::same_as<E, Q6_K>;
+
+struct Product {
+  double exact = 0;
+  double bound = 0;           // of linear without int8 activations
+  double rounding_bound = 0;  // what int8 activations add: Σ over blocks of (scale / 2) · Σ|w|
+};
+
+// x(b, …) times row i of w, in blocks of `block` elements.
+Product product_of(const Matrix<F32>& x, std::int64_t b, const Matrix<F32>& w, std::int64_t i,
+                   std::int64_t block) {
+  Product product;
+  const std::int64_t columns = w.extent(1);
+  for (std::int64_t first = 0; first < columns; first += block) {
+    double largest = 0;
+    double weights = 0;
+    for (std::int64_t j = first; j < first + block; ++j) {
+      const double term = static_cast<double>(x(b, j)) * static_cast<double>(w(i, j));
+      product.exact += term;
+      product.bound += static_cast<double>(columns) * 0x1p-24 * std::fabs(term);
+      largest = std::max(largest, std::fabs(static_cast<double>(x(b, j))));
+      weights += std::fabs(static_cast<double>(w(i, j)));
+    }
+    product.rounding_bound += largest / 127 / 2 * (1 + 0x1p-16) * weights;
+  }
+  return product;
+}
+
 TYPED_TEST(LinearOfEncoding, int8_activations_are_within_the_bound) {
   const auto stored = must(cast_lossy<TypeParam>(random_tensor(Rank<2>(5, 512), 3)));
+  const auto w = must(cast<F32>(stored));
   const auto x = random_tensor(Rank<2>(3, 512), 4);
   const auto exact = must(linear(x, stored));
   const auto fast = must(linear(x, stored, {.int8_activations = true}));
   bool differs = false;
   for (std::int64_t b = 0; b < 3; ++b) {
     for (std::int64_t i = 0; i < 5; ++i) {
-      // Σ|w| is about 400 and a scale about 0.02; the errors of 512 elements mostly cancel out.
-      EXPECT_NEAR(fast(b, i), exact(b, i), 1.0) << TypeParam::name;
+      const Product product = product_of(x, b, w, i, TypeParam::block_elements);
+      const double bound = product.bound + (has_int8_kernel<TypeParam> ? product.rounding_bound : 0);
+      EXPECT_LE(std::fabs(fast(b, i) - product.exact), bound) << TypeParam::name;
       differs = differs || fast(b, i) != exact(b, i);
     }
   }
-  const bool has_kernel = std::same_as<TypeParam, Q8_0> || std::same_as<TypeParam, Q4_0> ||
-                          std::same_as<TypeParam, Q4_K> || std::same_as<TypeParam, Q5_K> ||
-                          std::same_as<TypeParam, Q6_K>;
-  EXPECT_EQ(differs, has_kernel) << TypeParam::name;
+  EXPECT_EQ(differs, has_int8_kernel<TypeParam>) << TypeParam::name;
+}
+
+TYPED_TEST(LinearOfEncoding, int8_activations_reach_the_bound) {
+  if (!has_int8_kernel<TypeParam>) GTEST_SKIP() << "activations are not rounded";
+  const auto stored = must(cast_lossy<TypeParam>(random_tensor(Rank<2>(1, 512), 3)));
+  const auto w = must(cast<F32>(stored));
+  // The scale is 1. Each element is rounded by almost 1/2, in the direction of the sign of its weight.
+  const auto x = must(Matrix<F32>::zeros(Rank<2>(1, 512)));
+  for (std::int64_t j = 0; j < 512; ++j) {
+    const auto whole = static_cast<float>(j * 37 % 201 - 100);
+    x(0, j) = j % 32 == 0 ? 127.F : whole + (w(0, j) < 0 ? -0.499F : 0.499F);
+  }
+  const Product product = product_of(x, 0, w, 0, TypeParam::block_elements);
+  const double error = std::fabs(must(linear(x, stored, {.int8_activations = true}))(0, 0) - product.exact);
+  EXPECT_LE(error, product.bound + product.rounding_bound);
+  EXPECT_GE(error, 0.9 * product.rounding_bound);
 }
 
 TEST(Linear, adds_the_bias) {

@@ -130,9 +130,11 @@ class Convolution {
     const std::int64_t width = steps * nn::tile_step;
     const std::int64_t tiles = (places_ + width - 1) / width;
     const std::int64_t jobs = plan_.images * plan_.options.groups * tiles;
+    // Without channels, kernels still calculate addresses in the tile.
+    const auto tile_size = static_cast<std::size_t>(std::max<std::int64_t>(depth_, 1) * width);
     return nn::divide_work(jobs, cost_of(width * std::max<std::int64_t>(group_outputs_, 1)), workers_,
                            [&](std::int64_t first, std::int64_t last) -> Result<void> {
-                             std::vector<T> columns(static_cast<std::size_t>(depth_ * width));
+                             std::vector<T> columns(tile_size);
                              for (std::int64_t job = first; job < last; ++job) {
                                const std::int64_t group = job / tiles % plan_.options.groups;
                                fill_tile(job / tiles / plan_.options.groups, group, job % tiles * width,

@@ -1,10 +1,12 @@
 // Every dtype that a stream lists is copied to the device and back without a change of its bits.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <htensor/device/transfer.hpp>
 #include <thread>
 
 #include "device/opencl/opencl_test.hpp"
+#include "device/opencl/queue_test.hpp"
 
 namespace ht::opencl_copy_test {
 namespace {
@@ -84,11 +86,23 @@ TEST_F(OpenClCopy, does_not_share_a_mutable_tensor) {
 }
 
 TEST_F(OpenClCopy, uses_the_queue_of_the_caller) {
-  const auto queue = must(OpenClQueue::create<OpenCl<Gpu>>());
+  using Dev = OpenCl<Gpu>;
+  const auto queue = must(OpenClQueue::create<Dev>());
   const ComputeOptions options{.queue = &queue};
   const auto host = coded<I32>(Rank<1>(50));
-  const auto device_side = must(to_device<OpenCl<Gpu>>(host, options));
-  EXPECT_EQ(codes(must(to_host(device_side, options))), codes(host));
+  const Tensor<const I32, Rank<1>> read_only = host;
+  const auto there = must(to_device<Dev>(host));
+  // Without the option, the calls wait for the default queue.
+  EXPECT_FALSE(tests::ends_while_the_default_queue_is_blocked<Dev>([&] { must(to_device<Dev>(host)); },
+                                                                   std::chrono::milliseconds(200)));
+  EXPECT_TRUE(tests::ends_while_the_default_queue_is_blocked<Dev>([&] {
+    must(Tensor<I32, Rank<1>, Dev>::zeros(Rank<1>(50), options));
+    must(to_device<Dev>(read_only, options));
+    const auto device_side = must(to_device<Dev>(host, options));
+    EXPECT_EQ(codes(must(to_host(device_side, options))), codes(host));
+    EXPECT_EQ(codes(must(to_host(must(there.slice<0>(49, -1, -3)), options))),
+              codes(must(host.slice<0>(49, -1, -3))));
+  }));
 }
 
 TEST_F(OpenClCopy, works_from_many_threads_and_streams_at_once) {
