@@ -366,13 +366,15 @@ static PyObject* get_metadata(PyObject* self, void*) {
   auto* model = reinterpret_cast<ModelObject*>(self);
   const Use use(handle_of(self));
   if (!use) return nullptr;
-  if (!model->metadata) model->metadata = read_metadata(use.model(), to_python);
-  if (!model->metadata) return nullptr;
+  // Another thread may close the model, or read the metadata too, while this one allocates.
+  const Ref cached(model->metadata ? Py_NewRef(model->metadata) : read_metadata(use.model(), to_python));
+  if (!cached) return nullptr;
+  if (model->handle && !model->metadata) model->metadata = Py_NewRef(cached.get());
   Ref copy(PyDict_New());
   if (!copy) return nullptr;
   PyObject *key = nullptr, *value = nullptr;
   Py_ssize_t position = 0;
-  while (PyDict_Next(model->metadata, &position, &key, &value)) {
+  while (PyDict_Next(cached.get(), &position, &key, &value)) {
     const Ref copied(copy_of(value));
     if (!copied || PyDict_SetItem(copy.get(), key, copied.get()) != 0) return nullptr;
   }

@@ -337,7 +337,12 @@ static PyObject* tensor_stats(PyObject* self, PyObject* progress) {
 
 static PyObject* tensor_verify(PyObject* self, PyObject*) {
   const ht_tensor* tensor = tensor_of(as_tensor(self));
-  if (!tensor || !unlocked([&](ht_error** error) { return ht_tensor_verify(tensor, error); })) return nullptr;
+  if (!tensor) return nullptr;
+  Work work(Py_None);
+  if (!work.run([&](const ht_work* state, ht_error** error) {
+        return ht_tensor_verify_with_work(tensor, state, error);
+      }))
+    return nullptr;
   Py_RETURN_NONE;
 }
 
@@ -364,12 +369,20 @@ static PyObject* tensor_dlpack(PyObject* self, PyObject* arguments) {
   if (!tensor) return nullptr;
   DLManagedTensor* plain = nullptr;
   DLManagedTensorVersioned* managed = nullptr;
-  if (!unlocked([&](ht_error** error) {
+  Work work(Py_None);
+  if (!work.run([&](const ht_work* state, ht_error** error) {
         const auto how = static_cast<ht_access>(access);
+        if (how == HT_ACCESS_COPY)
+          return versioned ? ht_tensor_copy_to_dlpack_versioned(tensor, state, &managed, error)
+                           : ht_tensor_copy_to_dlpack(tensor, state, &plain, error);
         return versioned ? ht_tensor_to_dlpack_versioned(tensor, how, &managed, error)
                          : ht_tensor_to_dlpack(tensor, how, &plain, error);
-      }))
+      })) {
+    // A signal handler may have raised an exception although the export succeeded.
+    if (plain) plain->deleter(plain);
+    if (managed) managed->deleter(managed);
     return nullptr;
+  }
   return versioned ? to_capsule(managed) : to_capsule(plain);
 }
 

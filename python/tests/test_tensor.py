@@ -1,5 +1,6 @@
 """Facts and values of tensors, and their exchange with numpy and torch."""
 
+import contextlib
 import gc
 import importlib.util
 import json
@@ -10,6 +11,7 @@ import struct
 import subprocess
 import sys
 import textwrap
+import time
 
 import numpy as np
 import pytest
@@ -398,26 +400,50 @@ def test_copy_to_copies_more_than_one_part(tmp_path):
     assert np.array_equal(target, values)
 
 
-def test_copy_stops_on_a_signal(big):
-    tensor = htensor.open(big)["w"]
-    target = np.full(tensor.nbytes, 255, np.uint8)
+class Stop(Exception):
+    pass
 
-    class Stop(Exception):
-        pass
 
+@contextlib.contextmanager
+def stop_after(seconds):
+    """A signal handler raises Stop after this time."""
     def stop(number, frame):
         raise Stop
 
     previous = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, 0.01)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
-        with pytest.raises(Stop):
-            tensor.copy_to(target)
+        with pytest.raises(Stop) as caught:
+            yield caught
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
+
+
+def test_copy_stops_on_a_signal(big):
+    tensor = htensor.open(big)["w"]
+    target = np.full(tensor.nbytes, 255, np.uint8)
+    with stop_after(0.01):
+        tensor.copy_to(target)
     # The handler ran before the copy was complete.
     assert target[-1] == 255
+
+
+def test_verification_and_copies_for_dlpack_stop_on_a_signal(big):
+    htensor.seal(big, algorithm="sha256")
+    tensor = htensor.load(big, strategy="read")["w"]
+    calls = [tensor.verify, lambda: tensor.__dlpack__(copy=True), lambda: tensor.__dlpack__(copy=True, max_version=(1, 0))]
+    for call in calls:
+        begin = time.process_time()
+        call()
+        whole = time.process_time() - begin
+        with stop_after(0.01):
+            begin = time.process_time()
+            try:
+                call()
+            finally:
+                part = time.process_time() - begin
+        assert part < whole
 
 
 @pytest.mark.parametrize("shape", [(1,) * 33, (1,) * 64, (0, 2**62)])
