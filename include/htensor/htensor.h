@@ -583,6 +583,12 @@ HT_C_API ht_status ht_tensor_to_dlpack(const ht_tensor* tensor, ht_access access
 /// The same as DLPack 1.1, which also has dtypes of 8 bits and fewer.
 HT_C_API ht_status ht_tensor_to_dlpack_versioned(const ht_tensor* tensor, ht_access access,
                                                  struct DLManagedTensorVersioned** managed, ht_error** error);
+/// The same with HT_ACCESS_COPY, with progress and cancellation of the copy. `work` may be NULL.
+HT_C_API ht_status ht_tensor_copy_to_dlpack(const ht_tensor* tensor, const ht_work* work,
+                                            struct DLManagedTensor** managed, ht_error** error);
+HT_C_API ht_status ht_tensor_copy_to_dlpack_versioned(const ht_tensor* tensor, const ht_work* work,
+                                                      struct DLManagedTensorVersioned** managed,
+                                                      ht_error** error);
 // To import a tensor, see ht_from_dlpack.
 
 // Load.
@@ -801,6 +807,8 @@ HT_C_API ht_status ht_verify(const char* path, const ht_verify_options* options,
 HT_C_API ht_status ht_model_verify(const ht_model* model, const ht_verify_options* options, ht_error** error);
 /// Compares the bytes of one tensor in memory with the seal, which is read each time. HT_CHECKSUM_MISMATCH.
 HT_C_API ht_status ht_tensor_verify(const ht_tensor* tensor, ht_error** error);
+/// The same with progress and cancellation. `work` may be NULL.
+HT_C_API ht_status ht_tensor_verify_with_work(const ht_tensor* tensor, const ht_work* work, ht_error** error);
 
 typedef struct ht_hashes {
   ht_digest digest;          // of the file; for several files, of their digests

@@ -14,8 +14,11 @@ _TYPES = {
     "U8": 0, "I8": 1, "U16": 2, "I16": 3, "U32": 4, "I32": 5, "F32": 6, "BOOL": 7, "STRING": 8, "U64": 10, "I64": 11,
     "F64": 12,
 }  # fmt: skip
-_ARRAY = 9
 _F32 = 6
+_BOOL = 7
+_STRING = 8
+_ARRAY = 9
+_F64 = 12
 # Larger doubles round to infinity as F32.
 _MAX_F32 = 3.4028235e38
 _NUMPY = {
@@ -64,9 +67,9 @@ def _integer_type(values: list[int], order: tuple[int, ...]) -> int:
 
 def _item_type(key: str, items: list[Any]) -> int:
     if all(isinstance(item, bool) for item in items) and items:
-        return 7
+        return _BOOL
     if all(isinstance(item, str) for item in items) and items:
-        return 8
+        return _STRING
     if all(isinstance(item, int) and not isinstance(item, bool) for item in items):
         return _integer_type(items, (5, 4, 11, 10))
     if all(isinstance(item, (int, float)) and not isinstance(item, bool) for item in items):
@@ -79,9 +82,18 @@ def _item_type(key: str, items: list[Any]) -> int:
 def _array(key: str, kind: int, items: list[Any]) -> tuple[Any, ...]:
     if kind == _ARRAY:
         return _ARRAY, kind, [normalize_value(key, item) for item in items]
-    for item in items:
-        _check(key, kind, item)
-    return _ARRAY, kind, items
+    return _ARRAY, kind, [_checked(key, kind, item) for item in items]
+
+
+def _checked(key: str, kind: int, value: Any) -> Any:
+    """The value for the extension, if it has the type."""
+    if kind == _BOOL:
+        is_bool = isinstance(value, int) or type(value).__name__ in ("bool", "bool_")
+        if not is_bool or value not in (0, 1):
+            raise TypeError(f"metadata {key!r}: {value!r} is not a bool; use True or False")
+        return bool(value)
+    _check(key, kind, value)
+    return value
 
 
 def _check(key: str, kind: int, value: Any) -> None:
@@ -89,7 +101,7 @@ def _check(key: str, kind: int, value: Any) -> None:
         raise OverflowError(f"metadata {key!r}: {value} does not fit into its type")
     if kind == _F32 and isinstance(value, (int, float)) and _MAX_F32 < abs(value) < math.inf:
         raise OverflowError(f"metadata {key!r}: {value} does not fit into its type")
-    if (kind == 8) != isinstance(value, str):
+    if (kind == _STRING) != isinstance(value, str):
         raise TypeError(f"metadata {key!r}: {value!r} does not have the type that was given")
 
 
@@ -99,12 +111,11 @@ def normalize_value(key: str, value: Any) -> tuple[Any, ...]:
         kind, value = _TYPES[value.type], value.value
         if isinstance(value, (list, tuple)):
             return _array(key, kind, list(value))
-        _check(key, kind, value)
-        return kind, value
+        return kind, _checked(key, kind, value)
     if isinstance(value, bool):
-        return 7, value
+        return _BOOL, value
     if isinstance(value, str):
-        return 8, value
+        return _STRING, value
     name = getattr(getattr(value, "dtype", None), "name", None)
     if name is not None:
         if name not in _NUMPY:
@@ -121,6 +132,32 @@ def normalize_value(key: str, value: Any) -> tuple[Any, ...]:
         items = list(value)
         return _array(key, _item_type(key, items), items)
     raise TypeError(f"metadata {key!r}: {type(value).__name__} is not supported; use str, int, float, bool or a list")
+
+
+def keep_type(existing: tuple[Any, ...] | None, value: Any, normalized: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The new value of a key with the type of the existing value, if the new value has no type of its own and
+    fits; else `normalized`. A float fits into F32 if it is in range, and an int into a float type if it is exact.
+
+    Both values are as `normalize_value` returns them, and `value` is the new value before."""
+    if existing is None or isinstance(value, Value) or hasattr(value, "dtype") or len(existing) != len(normalized):
+        return normalized
+    if len(existing) == 2:
+        return (existing[0], value) if _fits(existing[0], value) else normalized
+    kind, items = existing[1], normalized[2]
+    return (_ARRAY, kind, items) if kind != _ARRAY and all(_fits(kind, item) for item in items) else normalized
+
+
+def _fits(kind: int, value: Any) -> bool:
+    """Whether a value of Python can be stored as a type without a change of its kind."""
+    if isinstance(value, (bool, str)):
+        return kind == (_BOOL if isinstance(value, bool) else _STRING)
+    if kind in _LIMITS:
+        return isinstance(value, int) and _LIMITS[kind][0] <= value <= _LIMITS[kind][1]
+    if kind not in (_F32, _F64) or not isinstance(value, (int, float)):
+        return False
+    if isinstance(value, float):
+        return kind == _F64 or not math.isfinite(value) or abs(value) <= _MAX_F32
+    return abs(value) <= (2**24 if kind == _F32 else 2**53)
 
 
 def normalize(metadata: Mapping[str, Any] | None) -> dict[str, tuple[Any, ...]]:

@@ -146,11 +146,16 @@ class Model(_native.Model, Mapping[str, Tensor]):
         chunk_bytes: Size = None,
         progress: Progress = None,
     ) -> Loaded:
-        """Reads the stored bytes of tensors into writable buffers of `nbytes` bytes each, by direct I/O where
-        possible. Splats are expanded. ValueError for a buffer of another size.
+        """Reads tensors into writable buffers, by direct I/O where possible. Splats are expanded.
 
-        A numpy array receives the elements whatever their byte order and layout in the file; TypeError for an
-        array of another dtype. Other buffers cannot take column-major tensors (ValueError)."""
+        An array of numpy has the dtype and the shape of `Tensor.numpy()`, in any byte order and layout, and
+        receives the elements whatever their byte order and layout in the file: TypeError for another dtype,
+        ValueError for another shape. For a dtype of ml_dtypes, the unsigned integers of the same width are
+        accepted too. A buffer with typed elements, such as array.array, is treated as such an array, and may have
+        one dimension for all elements.
+
+        Buffers of bytes, such as bytearray, and arrays of uint8 with the shape (nbytes,) receive the stored bytes,
+        also for elements of 4 and 6 bits: ValueError for another size and for column-major tensors."""
         plain: dict[str, Any] = {}
         for name, buffer in buffers.items():
             plain.update(self._place(name, buffer, verify))
@@ -166,25 +171,46 @@ class Model(_native.Model, Mapping[str, Tensor]):
 
     def _place(self, name: str, buffer: Any, verify: bool) -> dict[str, Any]:
         """Returns the buffer as the extension takes it. Returns no buffer if the stored bytes differ from the
-        bytes of a row-major array: the elements are then copied here."""
+        bytes of the array: the elements are then copied here."""
+        tensor = self[name]
         is_array = hasattr(buffer, "flags") and hasattr(buffer, "dtype") and hasattr(buffer, "view")
-        tensor = self[name] if isinstance(name, str) and name in self else None
-        if tensor is not None:
-            column_major, big_endian = tensor._facts[5:7]
-            if is_array and (column_major or (big_endian and buffer.dtype.isnative and buffer.dtype.itemsize > 1)):
-                if verify:
-                    tensor.verify()
-                np = _types.import_numpy()
-                if buffer.shape != tensor.shape:
-                    raise ValueError(f"tensor {name!r} has the shape {tensor.shape}, but its array has {buffer.shape}")
-                np.copyto(buffer, tensor.numpy(), casting="equiv")
-                return {}
-            if column_major:
-                raise ValueError(f"tensor {name!r} is column-major; pass an array of numpy, or use tobytes()")
-        if is_array and buffer.flags.c_contiguous:
-            # The buffer protocol does not support dtypes of ml_dtypes.
-            buffer = buffer.reshape(-1).view("uint8")
+        if not is_array:
+            with memoryview(buffer) as view:
+                is_raw = view.format in ("B", "b", "c")
+            if not is_raw:
+                buffer, is_array = _types.import_numpy().asarray(buffer), True
+                if buffer.shape == (tensor.size,):
+                    buffer = buffer.reshape(tensor.shape)
+        if is_array and not (buffer.dtype.name == "uint8" and buffer.shape == (tensor.nbytes,)):
+            return self._place_array(name, tensor, buffer, verify)
+        if tensor._facts[5]:
+            raise ValueError(f"tensor {name!r} is column-major; pass an array of its shape and dtype, or use tobytes()")
         return {name: buffer}
+
+    def _place_array(self, name: str, tensor: Tensor, array: Any, verify: bool) -> dict[str, Any]:
+        """As `_place`, for an array of elements."""
+        code, bits, elements, block_bytes, _, column_major = tensor._facts[:6]
+        if code in _types.PACKED:
+            raise TypeError(f"tensor {name!r} has elements of {bits} bits; pass a uint8 array of {tensor.nbytes} bytes")
+        dtype, shape = tensor.dtype, tensor.shape
+        # The stored bits, for a dtype that numpy lacks.
+        plain = _types.import_numpy().dtype(_types.dtype_name(code, bits)).newbyteorder(dtype.byteorder)
+        if array.dtype.newbyteorder("=") not in (dtype.newbyteorder("="), plain.newbyteorder("=")):
+            raise TypeError(f"tensor {name!r} has the dtype {dtype}, but its array {array.dtype}")
+        if block_bytes:
+            shape = (*shape[:-1], shape[-1] // elements * block_bytes)
+        if array.shape != shape:
+            raise ValueError(f"tensor {name!r} has the shape {shape}, but its array {array.shape}")
+        if not array.flags.writeable:
+            raise ValueError(f"the array of tensor {name!r} is read-only")
+        stored = plain if array.dtype.newbyteorder("=") == plain.newbyteorder("=") else dtype
+        if array.dtype == stored and array.flags.c_contiguous and not column_major:
+            # The buffer protocol does not support dtypes of ml_dtypes.
+            return {name: array.reshape(-1).view("uint8")}
+        if verify:
+            tensor.verify()
+        _types.import_numpy().copyto(array, tensor.numpy().view(stored), casting="equiv")
+        return {}
 
     def __repr__(self) -> str:
         if self.closed:

@@ -506,6 +506,16 @@ def diff(a: Source, b: Source, *, tolerance: float | None = None, progress: Prog
     return Differences(**found)
 
 
+def _metadata_of_file(path: StrPath, max_header: Size) -> dict[str, tuple[Any, ...]]:
+    """The metadata of one file with its types; empty if the file cannot be opened, which the edit then reports."""
+    try:
+        options = open_options(allow_incomplete=True, catalog_only=True, max_header=max_header)
+        with _native.open_path(Model, os.fsencode(path), options) as model:
+            return _native.typed_metadata(model)
+    except Error:
+        return {}
+
+
 def edit_metadata(
     path: StrPath,
     changes: Mapping[str, Any],
@@ -515,8 +525,17 @@ def edit_metadata(
     progress: Progress = None,
 ) -> bool:
     """Sets metadata keys of one safetensors or GGUF file, and removes the keys whose value is None. The file
-    is replaced atomically; open models keep the old file. Returns whether the file changed."""
-    edits = {key: None if value is None else _metadata.normalize_value(key, value) for key, value in changes.items()}
+    is replaced atomically; open models keep the old file. Returns whether the file changed.
+
+    A key keeps its type if the new value fits: an int or a float in range for a float type, an int in range for an
+    integer type. Values of numpy and `Value` state the new type. Other values have the types that `save` gives them.
+    """
+    existing = _metadata_of_file(path, max_header)
+    edits: dict[str, tuple[Any, ...] | None] = {}
+    for key, value in changes.items():
+        edits[key] = None
+        if value is not None:
+            edits[key] = _metadata.keep_type(existing.get(key), value, _metadata.normalize_value(key, value))
     options = {"no_grow": no_grow, "max_header": size_of(max_header, "max_header")}
     with reporting(progress, "edit") as report:
         return _native.edit_metadata(os.fsencode(path), edits, options, report)

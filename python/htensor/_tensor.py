@@ -12,7 +12,7 @@ from ._results import Stats
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any, NoReturn, Union
 
     import numpy as np
@@ -26,8 +26,10 @@ if TYPE_CHECKING:
 _ROUNDINGS = {False: 0, None: 0, True: 1, "nearest_even": 1, "toward_zero": 2, "stochastic": 3}
 _READ_ONLY, _PRIVATE, _COPY = 0, 1, 2
 _CPU = (1, 0)
-# The number of bytes that are copied between two checks for signals.
-_COPY_BYTES = 64 << 20
+# Every version of numpy has arrays of this rank.
+_MAX_RANK = 32
+# Codes of tensors that DLPack cannot express, or not without a copy.
+_NOT_IN_PLACE = ("misaligned", "unsupported_encoding")
 
 
 def rounding_code(round: Round) -> int:
@@ -87,7 +89,7 @@ class Tensor(_native.Tensor):
     def tobytes(self) -> bytes:
         """A copy of the row-major little-endian bytes; a splat is expanded. Needs no numpy."""
         memory = bytearray(self.nbytes)
-        self._copy(memory)
+        self._copy_to(0, memory)
         return bytes(memory)
 
     def copy_to(self, buffer: Any) -> None:
@@ -102,16 +104,7 @@ class Tensor(_native.Tensor):
                 raise ValueError(f"tensor '{self.name}': the buffer is not writable and contiguous")
             if view.nbytes != self.nbytes:
                 raise ValueError(f"tensor '{self.name}' has {self.nbytes} bytes, but its buffer {view.nbytes}")
-            self._copy(view)
-
-    def _copy(self, buffer: Any) -> None:
-        """Copies in parts, so that Python handles signals between parts."""
-        if not self.nbytes:
-            return
-        with memoryview(buffer) as view, view.cast("B") as memory:
-            for begin in range(0, len(memory), _COPY_BYTES):
-                with memory[begin : begin + _COPY_BYTES] as part:
-                    self._copy_to(begin, part)
+            self._copy_to(0, view)
 
     # Arrays.
 
@@ -136,15 +129,31 @@ class Tensor(_native.Tensor):
             return self._splat(splat, dtype, shape)
         if not block_bytes and not plain and big_endian:
             dtype = dtype.newbyteorder(">")
-        strides = self.strides if column_major and not block_bytes else None
-        return np.ndarray(shape, dtype, self._buffer(), 0, strides)
+        buffer = self._buffer()
+        if column_major and not block_bytes:
+            return self._create(lambda shape: np.ndarray(shape, dtype, buffer, 0, self.strides), shape)
+        return self._create(np.ndarray, shape, dtype, buffer)
+
+    def _create(self, create: Callable[..., Any], shape: tuple[int, ...], *arguments: Any) -> Any:
+        """Creates an array by a function of numpy. Error (bad_shape) for a shape that numpy refuses."""
+        try:
+            return create(shape, *arguments)
+        except (OverflowError, ValueError) as error:
+            raise Error(
+                f"tensor '{self.name}' has the shape {list(self.shape)}, which numpy refuses: {error}",
+                code="bad_shape",
+                tensor=self.name,
+                path=self.file,
+                hint="use torch(), or tobytes() for the bytes",
+            ) from error
 
     def _splat(self, pattern: bytes, dtype: Any, shape: tuple[int, ...]) -> Any:
         np = _types.import_numpy()
         if len(pattern) == dtype.itemsize:
-            return np.broadcast_to(np.frombuffer(pattern, dtype)[0], shape)
-        array = np.empty(shape, dtype)
-        self._copy(_bytes_of(array))
+            element = np.frombuffer(pattern, dtype)[0]
+            return self._create(lambda wide: np.broadcast_to(element, wide), shape)
+        array = self._create(np.empty, shape, dtype)
+        self._copy_to(0, _bytes_of(array))
         array.flags.writeable = False
         return array
 
@@ -155,7 +164,7 @@ class Tensor(_native.Tensor):
         """A new array with elements of a type as the C library writes them."""
         np = _types.import_numpy()
         dtype = _types.numpy_dtype(code, bits)
-        array = np.empty(shape, dtype)
+        array = self._create(np.empty, shape, dtype)
         if array.size:
             self._read(slices, options, _bytes_of(array), progress)
         if code == _types.I4 and dtype != np.uint8:
@@ -249,12 +258,15 @@ class Tensor(_native.Tensor):
         code, bits, _, block_bytes, _, _, big_endian, splat = self._facts
         if not _types.is_standard(code) or block_bytes or splat is not None:
             raise AttributeError(f"tensor '{self.name}' of type {self.type} has no array in place; use numpy() or to()")
+        shape = self.shape
+        if len(shape) > _MAX_RANK or 0 in shape:
+            self.numpy()  # raises Error for a shape that numpy refuses
         name = _types.dtype_name(code, bits)
         kind = {"b": "b", "u": "u", "i": "i", "f": "f", "c": "c"}[name[0]]
         order = "|" if bits == 8 else ">" if big_endian else "<"
         return {
             "version": 3,
-            "shape": self.shape,
+            "shape": shape,
             "typestr": f"{order}{kind}{bits // 8}",
             "data": (self._buffer().address, True),
             "strides": self.strides,
@@ -275,7 +287,8 @@ class Tensor(_native.Tensor):
         copy: bool | None = None,
     ) -> Any:
         """A DLPack capsule. Consumers may write to the memory: it is a private mapping, so the file does not change.
-        Elements that a private mapping cannot hold (big-endian, misaligned) are copied."""
+        Elements that a private mapping cannot hold (big-endian, misaligned) are copied. BufferError for a type that
+        DLPack lacks, and for `copy=False` if a copy is needed; Error if the elements cannot be read."""
         if stream is not None:
             raise BufferError("stream must be None for the CPU")
         if dl_device is not None and tuple(dl_device) != _CPU:
@@ -285,11 +298,15 @@ class Tensor(_native.Tensor):
             if not copy:
                 return self._dlpack(versioned, _PRIVATE)
         except Error as error:
-            if copy is False or error.code not in ("misaligned", "unsupported_encoding"):
+            if error.code not in _NOT_IN_PLACE:
+                raise
+            if copy is False:
                 raise BufferError(str(error)) from error
         try:
             return self._dlpack(versioned, _COPY)
         except Error as error:
+            if error.code not in _NOT_IN_PLACE:
+                raise
             raise BufferError(str(error)) from error
 
     def torch(self) -> Any:
@@ -321,7 +338,7 @@ class Tensor(_native.Tensor):
         if bits < 8:
             self._read(None, {"unpack": True}, memory, None)
         else:
-            self._copy(memory)
+            self._copy_to(0, memory)
         return torch.frombuffer(memory, dtype=dtype).reshape(shape)
 
     # Facts.

@@ -271,13 +271,16 @@ struct NewBytes {
 };
 
 static void* allocate_bytes(void* context, size_t size) {
+  if (is_finalizing()) return nullptr;
   auto* target = static_cast<NewBytes*>(context);
-  const PyGILState_STATE state = PyGILState_Ensure();
-  target->bytes = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size));
-  if (!target->bytes) PyErr_Clear();
-  char* memory = target->bytes ? PyBytes_AsString(target->bytes) : nullptr;
-  PyGILState_Release(state);
-  return memory;
+  return until_exit([&]() -> void* {
+    const PyGILState_STATE state = PyGILState_Ensure();
+    target->bytes = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size));
+    if (!target->bytes) PyErr_Clear();
+    char* memory = target->bytes ? PyBytes_AsString(target->bytes) : nullptr;
+    PyGILState_Release(state);
+    return memory;
+  });
 }
 
 // save_to_memory(tensors, metadata, options, progress)

@@ -15,7 +15,10 @@ Handle* share(Handle* handle) {
 
 void unshare(Handle* handle) {
   if (!handle || --handle->owners > 0) return;
+  // Unmapping the memory of a loaded model takes long.
+  PyThreadState* const state = PyEval_SaveThread();
   ht_model_free(handle->model);
+  take_gil(state);
   PyMem_Free(handle);
 }
 
@@ -104,10 +107,12 @@ static PyObject* open_merged(PyObject*, PyObject* arguments) {
 // Runs on the thread that frees the last owner, which may not hold the GIL.
 static void release_buffer(void* context) {
   if (!Py_IsInitialized()) return;
-  const PyGILState_STATE state = PyGILState_Ensure();
-  PyBuffer_Release(static_cast<Py_buffer*>(context));
-  free(context);
-  PyGILState_Release(state);
+  until_exit([&] {
+    const PyGILState_STATE state = PyGILState_Ensure();
+    PyBuffer_Release(static_cast<Py_buffer*>(context));
+    free(context);
+    PyGILState_Release(state);
+  });
 }
 
 static PyObject* open_bytes(PyObject*, PyObject* arguments) {
@@ -345,13 +350,35 @@ static PyObject* read_metadata(const ht_model* model, PyObject* (*convert)(const
   return dict.release();
 }
 
+// A copy of a list with its nested lists. Other values cannot be changed, so they are shared.
+static PyObject* copy_of(PyObject* value) {
+  if (!PyList_Check(value)) {
+    Py_INCREF(value);
+    return value;
+  }
+  return list_of(static_cast<size_t>(PyList_Size(value)),
+                 [&](size_t i) { return copy_of(PyList_GetItem(value, static_cast<Py_ssize_t>(i))); });
+}
+
+// Returns a copy: a change by the caller has no effect on the model, and no object of the caller can refer to
+// the model from the cached dict, in a cycle that would never be freed.
 static PyObject* get_metadata(PyObject* self, void*) {
   auto* model = reinterpret_cast<ModelObject*>(self);
   const Use use(handle_of(self));
   if (!use) return nullptr;
-  if (!model->metadata) model->metadata = read_metadata(use.model(), to_python);
-  Py_XINCREF(model->metadata);
-  return model->metadata;
+  // Another thread may close the model, or read the metadata too, while this one allocates.
+  const Ref cached(model->metadata ? Py_NewRef(model->metadata) : read_metadata(use.model(), to_python));
+  if (!cached) return nullptr;
+  if (model->handle && !model->metadata) model->metadata = Py_NewRef(cached.get());
+  Ref copy(PyDict_New());
+  if (!copy) return nullptr;
+  PyObject *key = nullptr, *value = nullptr;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(cached.get(), &position, &key, &value)) {
+    const Ref copied(copy_of(value));
+    if (!copied || PyDict_SetItem(copy.get(), key, copied.get()) != 0) return nullptr;
+  }
+  return copy.release();
 }
 
 static PyObject* typed_metadata(PyObject*, PyObject* model) {
@@ -382,7 +409,7 @@ static PyGetSetDef model_properties[] = {
     {"format", get_format, nullptr, "\"safetensors\", \"gguf\", \"irpa\", \"ht\" or \"npy\".", nullptr},
     {"files", get_files, nullptr, "The paths of the files that contain tensors; empty for bytes in memory.",
      nullptr},
-    {"metadata", get_metadata, nullptr, "The metadata of the file as a dict with Python types.", nullptr},
+    {"metadata", get_metadata, nullptr, "A new dict of the metadata of the file with Python types.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 // PyType_FromSpec reads the offset of the weak references from a member of this name.
@@ -409,8 +436,8 @@ bool add_model_type(PyObject* module) {
                                          {0, nullptr}};
   static PyType_Spec iterator_spec = {"htensor._native.Iterator", sizeof(IteratorObject), 0,
                                       Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, iterator_slots};
-  model_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
-  iterator_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&iterator_spec));
+  if (!model_type) model_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (!iterator_type) iterator_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&iterator_spec));
   return model_type && iterator_type &&
          PyModule_AddObjectRef(module, "Model", reinterpret_cast<PyObject*>(model_type)) == 0;
 }

@@ -36,7 +36,7 @@ bool put(PyObject* dict, const char* key, PyObject* value) {
 }
 
 // The exception classes are defined in Python; htensor/_errors.py chooses one by the code.
-PyObject* to_exception(ht_status status, const ht_error* error) {
+static PyObject* make_exception(ht_status status, const ht_error* error) {
   Ref errors(PyImport_ImportModule("htensor._errors"));
   if (!errors) return nullptr;
   Ref make(PyObject_GetAttrString(errors.get(), "from_native"));
@@ -50,6 +50,10 @@ PyObject* to_exception(ht_status status, const ht_error* error) {
   return PyObject_CallFunction(make.get(), "ssOOOOLi", ht_status_name(status), ht_error_rule(error),
                                message.get(), hint.get(), path.get(), tensor.get(),
                                static_cast<long long>(ht_error_offset(error)), ht_error_errno(error));
+}
+
+PyObject* to_exception(ht_status status, const ht_error* error) {
+  return until_exit([&] { return make_exception(status, error); });
 }
 
 PyObject* raise(ht_status status, ht_error* error) {
@@ -66,34 +70,38 @@ Work::Work(PyObject* callback) : callback_(callback == Py_None ? nullptr : callb
   if (callback_ || gettid() == getpid()) work_.progress = report;
 }
 
-// While the interpreter shuts down, taking the GIL ends a daemon thread by unwinding its stack. This must not
-// happen while frames of the library are on the stack, so `report` checks first. Py_IsFinalizing is public
-// since Python 3.13.
+// Py_IsFinalizing is public since Python 3.13.
 extern "C" {
 __attribute__((weak)) int _Py_IsFinalizing(void);
 __attribute__((weak)) int Py_IsFinalizing(void);
 }
 
-static bool is_finalizing() {
+bool is_finalizing() {
   if (Py_IsFinalizing) return Py_IsFinalizing() != 0;
   return _Py_IsFinalizing && _Py_IsFinalizing() != 0;
 }
 
+void wait_for_exit() {
+  while (true) pause();
+}
+
 int Work::report(void* context, const ht_progress* progress) {
+  // Cancels the call, so that it removes its temporary files.
   if (is_finalizing()) return 1;
   Work& self = *static_cast<Work*>(context);
   const bool is_last = progress->done_bytes >= progress->total_bytes;
   const double interval = self.callback_ ? 0.02 : 0.1;
   if (!is_last && self.last_ >= 0 && progress->seconds - self.last_ < interval) return 0;
   self.last_ = progress->seconds;
-  PyEval_RestoreThread(self.state_);
-  bool stop = PyErr_Occurred() || PyErr_CheckSignals() != 0;
-  if (!stop && self.callback_) {
-    Ref answer(
+  take_gil(self.state_);
+  const bool stop = until_exit([&] {
+    if (PyErr_Occurred() || PyErr_CheckSignals() != 0) return true;
+    if (!self.callback_) return false;
+    const Ref answer(
         PyObject_CallFunction(self.callback_, "KKd", static_cast<unsigned long long>(progress->done_bytes),
                               static_cast<unsigned long long>(progress->total_bytes), progress->seconds));
-    stop = !answer;
-  }
+    return !answer;
+  });
   self.state_ = PyEval_SaveThread();
   return stop ? 1 : 0;
 }

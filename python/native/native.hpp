@@ -8,11 +8,36 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <cxxabi.h>
 #include <structmember.h>
 
 #include <htensor/htensor.h>
 
 namespace htpy {
+
+/// Whether the interpreter is shutting down.
+bool is_finalizing();
+
+/// Blocks the thread until the process exits.
+[[noreturn]] void wait_for_exit();
+
+/// Calls `call()`, which takes the GIL or runs Python code. While the interpreter shuts down, Python
+/// before 3.14 ends a daemon thread at such a call by unwinding its stack. That would run destructors without
+/// the GIL, and abort the process at the first noexcept function. Instead, the thread waits here until the
+/// process exits.
+template <class Call>
+auto until_exit(Call call) -> decltype(call()) {
+  try {
+    return call();
+  } catch (const abi::__forced_unwind&) {
+    wait_for_exit();
+  }
+}
+
+/// Takes the GIL that PyEval_SaveThread released.
+inline void take_gil(PyThreadState* state) {
+  until_exit([&] { PyEval_RestoreThread(state); });
+}
 
 /// Owns one reference to a Python object; may be empty.
 class Ref {
@@ -21,7 +46,9 @@ class Ref {
   explicit Ref(PyObject* owned) : object_(owned) {}
   Ref(const Ref&) = delete;
   Ref& operator=(const Ref&) = delete;
-  ~Ref() { Py_XDECREF(object_); }
+  ~Ref() {
+    until_exit([&] { Py_XDECREF(object_); });
+  }
   PyObject* get() const { return object_; }
   PyObject* release() {
     PyObject* object = object_;
@@ -79,7 +106,7 @@ struct Handle {
 
 /// Adds an owner.
 Handle* share(Handle* handle);
-/// Removes an owner; the last one frees the model. Accepts null.
+/// Removes an owner; the last one frees the model without the GIL. Accepts null.
 void unshare(Handle* handle);
 
 struct ModelObject {
@@ -137,9 +164,10 @@ class Use {
 template <class Call>
 bool unlocked(Call call) {
   ht_error* error = nullptr;
-  ht_status status = HT_OK;
-  Py_BEGIN_ALLOW_THREADS status = call(&error);
-  Py_END_ALLOW_THREADS if (status == HT_OK) return true;
+  PyThreadState* const state = PyEval_SaveThread();
+  const ht_status status = call(&error);
+  take_gil(state);
+  if (status == HT_OK) return true;
   raise(status, error);
   return false;
 }
@@ -158,7 +186,7 @@ class Work {
     ht_error* error = nullptr;
     state_ = PyEval_SaveThread();
     const ht_status status = call(&work_, &error);
-    PyEval_RestoreThread(state_);
+    take_gil(state_);
     return finish(status, error);
   }
 
@@ -255,7 +283,8 @@ PyObject* list_of(size_t count, Make make) {
 
 PyObject* to_dict(const ht_loaded& loaded);
 
-// Functions of the module, by file.
+// Functions of the module, by file. A second initialization, such as by importlib.reload, adds the same
+// types.
 bool add_model_type(PyObject* module);
 bool add_tensor_types(PyObject* module);
 /// Fills in the description of a tensor.

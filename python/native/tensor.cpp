@@ -68,10 +68,19 @@ ht_tensor* tensor_of(TensorObject* self) {
   return self->tensor;
 }
 
+// A tensor may own private pages. The GIL is released only if unmapping them takes longer than taking the GIL
+// again, for which another thread may have to be interrupted.
+static void free_tensor(ht_tensor* tensor, uint64_t bytes) {
+  if (!tensor || bytes < uint64_t{1} << 20) return ht_tensor_free(tensor);
+  PyThreadState* const state = PyEval_SaveThread();
+  ht_tensor_free(tensor);
+  take_gil(state);
+}
+
 static void tensor_dealloc(PyObject* object) {
   auto* self = reinterpret_cast<TensorObject*>(object);
   if (self->weak_references) PyObject_ClearWeakRefs(object);
-  ht_tensor_free(self->tensor);
+  free_tensor(self->tensor, self->bytes);
   unshare(self->handle);
   free_object(object);
 }
@@ -286,9 +295,20 @@ static PyObject* tensor_copy_to(PyObject* self, PyObject* arguments) {
   const ht_tensor* tensor = tensor_of(as_tensor(self));
   Py_buffer view;
   if (!tensor || PyObject_GetBuffer(target, &view, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS) != 0) return nullptr;
-  const bool ok = unlocked([&](ht_error** error) {
-    return ht_tensor_copy_to(tensor, begin, view.buf, static_cast<size_t>(view.len), error);
-  });
+  // Bytes copied between two checks for signals.
+  constexpr size_t part_bytes = size_t{64} << 20;
+  auto* const out = static_cast<char*>(view.buf);
+  const size_t bytes = static_cast<size_t>(view.len);
+  size_t done = 0;
+  bool ok = true;
+  do {
+    const size_t count = bytes - done < part_bytes ? bytes - done : part_bytes;
+    ok = unlocked([&](ht_error** error) {
+           return ht_tensor_copy_to(tensor, begin + done, out + done, count, error);
+         }) &&
+         PyErr_CheckSignals() == 0;
+    done += count;
+  } while (ok && done < bytes);
   PyBuffer_Release(&view);
   if (!ok) return nullptr;
   Py_RETURN_NONE;
@@ -317,7 +337,12 @@ static PyObject* tensor_stats(PyObject* self, PyObject* progress) {
 
 static PyObject* tensor_verify(PyObject* self, PyObject*) {
   const ht_tensor* tensor = tensor_of(as_tensor(self));
-  if (!tensor || !unlocked([&](ht_error** error) { return ht_tensor_verify(tensor, error); })) return nullptr;
+  if (!tensor) return nullptr;
+  Work work(Py_None);
+  if (!work.run([&](const ht_work* state, ht_error** error) {
+        return ht_tensor_verify_with_work(tensor, state, error);
+      }))
+    return nullptr;
   Py_RETURN_NONE;
 }
 
@@ -344,12 +369,20 @@ static PyObject* tensor_dlpack(PyObject* self, PyObject* arguments) {
   if (!tensor) return nullptr;
   DLManagedTensor* plain = nullptr;
   DLManagedTensorVersioned* managed = nullptr;
-  if (!unlocked([&](ht_error** error) {
+  Work work(Py_None);
+  if (!work.run([&](const ht_work* state, ht_error** error) {
         const auto how = static_cast<ht_access>(access);
+        if (how == HT_ACCESS_COPY)
+          return versioned ? ht_tensor_copy_to_dlpack_versioned(tensor, state, &managed, error)
+                           : ht_tensor_copy_to_dlpack(tensor, state, &plain, error);
         return versioned ? ht_tensor_to_dlpack_versioned(tensor, how, &managed, error)
                          : ht_tensor_to_dlpack(tensor, how, &plain, error);
-      }))
+      })) {
+    // A signal handler may have raised an exception although the export succeeded.
+    if (plain) plain->deleter(plain);
+    if (managed) managed->deleter(managed);
     return nullptr;
+  }
   return versioned ? to_capsule(managed) : to_capsule(plain);
 }
 
@@ -405,8 +438,8 @@ bool add_tensor_types(PyObject* module) {
                                        {0, nullptr}};
   static PyType_Spec buffer_spec = {"htensor._native.Buffer", sizeof(BufferObject), 0,
                                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, buffer_slots};
-  tensor_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
-  buffer_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&buffer_spec));
+  if (!tensor_type) tensor_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
+  if (!buffer_type) buffer_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&buffer_spec));
   return tensor_type && buffer_type &&
          PyModule_AddObjectRef(module, "Tensor", reinterpret_cast<PyObject*>(tensor_type)) == 0 &&
          PyModule_AddObjectRef(module, "Buffer", reinterpret_cast<PyObject*>(buffer_type)) == 0;

@@ -323,6 +323,96 @@ started.wait()
     assert (done.returncode, done.stderr) == (0, "")
 
 
+DAEMONS = """
+import sys, threading, time, numpy, htensor
+path, verb = sys.argv[1:]
+model = htensor.open(path)
+arrays = {f"t{i}": numpy.zeros(1 << 16, numpy.uint8) for i in range(8)}
+started = threading.Semaphore(0)
+
+def report(done, total):
+    started.release()
+    sum(range(300))
+
+def work():
+    while True:
+        if verb == "to_bytes":
+            htensor.to_bytes(arrays, progress=report)
+        elif verb == "load":
+            htensor.load(path, strategy="mapped", progress=report)
+        elif verb == "errors":
+            started.release()
+            try:
+                model["missing"]
+            except KeyError:
+                pass
+        else:
+            started.release()
+            htensor.open(path)["w"].tobytes()
+
+for _ in range(8):
+    threading.Thread(target=work, daemon=True).start()
+for _ in range(20):
+    started.acquire()
+"""
+
+
+@pytest.mark.parametrize("verb", ["to_bytes", "load", "errors", "open"])
+def test_eight_daemon_threads_end_with_the_interpreter(tmp_path, verb):
+    path = tmp_path / "m.safetensors"
+    htensor.save(path, {"w": np.zeros(1 << 20, np.uint8)})
+    for _ in range(20):
+        done = subprocess.run([sys.executable, "-c", DAEMONS, path, verb], capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_reloading_the_extension_keeps_the_types(path):
+    program = """
+        import importlib, sys, htensor
+        model = htensor.open(sys.argv[1])
+        native = htensor._model._native
+        kinds = native.Model, native.Tensor, native.Buffer
+        importlib.reload(native)
+        assert (native.Model, native.Tensor, native.Buffer) == kinds
+        assert type(model["ids"]) is htensor.Tensor and type(htensor.open(sys.argv[1])["ids"]) is htensor.Tensor
+        del sys.modules["htensor._native"]
+        import htensor._native as again
+        assert again.Model is kinds[0] and htensor.hash(model).digest == htensor.hash(sys.argv[1]).digest
+        for name in [name for name in sys.modules if name.split(".")[0] == "htensor"]:
+            del sys.modules[name]
+        import htensor as new
+        assert type(new.open(sys.argv[1])["ids"]) is new.Tensor
+    """
+    done = run(program, path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_freeing_a_loaded_model_releases_the_gil(tmp_path):
+    path = tmp_path / "m.safetensors"
+    htensor.save(path, {"w": np.ones(512 << 20, np.uint8)})
+    program = """
+        import sys, threading, time, htensor
+        turns = 0
+        def work():
+            global turns
+            while True:
+                turns += 1
+                time.sleep(0)  # releases the GIL
+        model = htensor.load(sys.argv[1], strategy="read")
+        threading.Thread(target=work, daemon=True).start()
+        time.sleep(0.1)
+        # The main thread keeps the GIL unless it releases it.
+        sys.setswitchinterval(1000)
+        before = turns
+        del model
+        during = turns - before
+        sys.setswitchinterval(0.005)
+        assert during > 0
+    """
+    done = run(program, path)
+    assert done.returncode == 0, done.stderr
+
+
 def test_crc64nvme_of_a_truncated_file_raises(path):
     data = htensor.open(path)["blk.0.weight"].data
     with path.open("r+b") as file:

@@ -4,6 +4,7 @@ import collections.abc
 import os
 import pathlib
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -212,3 +213,25 @@ def test_model_in_memory_has_no_files(path):
     assert model.files == []
     assert model["blk.0.bias"].file is None
     assert repr(model) == "<htensor.Model in memory, safetensors, 5 tensors>"
+
+
+def test_metadata_is_a_copy(tmp_path):
+    path = tmp_path / "m.gguf"
+    nested = [[1, 2], [3]]
+    htensor.save(path, {"a": np.zeros(2)}, {"general.architecture": "x", "list": [1, 2], "nested": nested, "empty": []})
+    model = htensor.open(path)
+    expected = {**model.metadata}
+    changed = model.metadata
+    changed["list"].append(3)
+    changed["nested"][0].append(4)
+    del changed["general.architecture"]
+    changed["model"] = model
+    assert model.metadata == expected and model.metadata["list"] == [1, 2] and model.metadata["nested"] == nested
+
+
+def test_metadata_that_refers_to_its_model_does_not_leak(path):
+    model = htensor.open(path)
+    model.metadata["model"] = model
+    ended = weakref.ref(model)
+    del model
+    assert ended() is None

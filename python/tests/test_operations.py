@@ -1,5 +1,6 @@
 """Functions on files and models."""
 
+import array
 import io
 import os
 import pickle
@@ -346,6 +347,48 @@ def test_edit_metadata(path):
         htensor.edit_metadata(path, {"missing": None})
 
 
+def test_edit_metadata_keeps_the_types_of_keys(tmp_path):
+    path = tmp_path / "m.gguf"
+    types = {"u8": 1, "i8": 1, "u16": 1, "i16": 1, "u32": 1, "i32": 1, "u64": 1, "i64": 1, "f32": 0.5, "f64": 0.5}
+    metadata = {f"x.{name}": htensor.Value(name.upper(), value) for name, value in types.items()}
+    metadata |= {"x.bool": True, "x.list": htensor.Value("U64", [1, 2]), "x.floats": htensor.Value("F32", [1.0])}
+    htensor.save(path, {"w": [1.0]}, {"general.architecture": "x", **metadata})
+
+    def stored():
+        with htensor.open(path) as model:
+            return htensor._operations._native.typed_metadata(model)
+
+    before = stored()
+    changes = {f"x.{name}": 2 if isinstance(value, int) else 0.1 for name, value in types.items()}
+    assert htensor.edit_metadata(path, {**changes, "x.list": [3], "x.floats": [0.1, 2], "x.bool": False})
+    after = stored()
+    for key, pair in before.items():
+        assert after[key][:-1] == pair[:-1], key
+    assert after["x.f32"][1] == float(np.float32(0.1)) and after["x.f64"][1] == 0.1 and after["x.list"][2] == [3]
+    assert after["x.floats"][2] == [float(np.float32(0.1)), 2.0] and after["x.bool"] == (7, False)
+    # Values that do not fit, and values with a type of their own.
+    other = {"x.u8": 256, "x.i8": -129, "x.f32": 1e300, "x.u16": 1.5, "x.u32": "text", "x.i64": np.uint8(3), "x.f64": 2**60,
+             "x.bool": 1, "x.u64": htensor.Value("F32", 0.5), "x.list": [-1], "x.new": 5}  # fmt: skip
+    assert htensor.edit_metadata(path, other)
+    after = stored()
+    assert {key: after[key][0] for key in other if key != "x.list"} == {
+        "x.u8": 4, "x.i8": 5, "x.f32": 12, "x.u16": 6, "x.u32": 8, "x.i64": 0, "x.f64": 10, "x.bool": 4, "x.u64": 6,
+        "x.new": 4}  # fmt: skip
+    assert after["x.list"] == (9, 5, [-1])
+
+
+@pytest.mark.parametrize("value", [[256], [2], [-1], [1.0], ["x"], [None], 256, 0.5, "True", None])
+def test_values_of_bool_are_bools(value):
+    with pytest.raises(TypeError, match="'k'"):
+        htensor.to_bytes({"w": [1.0]}, {"general.architecture": "x", "k": htensor.Value("BOOL", value)}, format="gguf")
+
+
+def test_zero_and_one_are_bools():
+    given = htensor.Value("BOOL", [True, 0, 1, np.False_, np.True_])
+    data = htensor.to_bytes({"w": [1.0]}, {"general.architecture": "x", "k": given}, format="gguf")
+    assert htensor.from_bytes(data).metadata["k"] == [True, False, True, False, True]
+
+
 def test_crc64():
     assert htensor.crc64nvme(b"123456789") == 0xAE8B14860A799888
     assert htensor.crc64nvme(b"6789", htensor.crc64nvme(b"12345")) == 0xAE8B14860A799888
@@ -359,6 +402,41 @@ def test_progress_is_called_to_the_end(big):
     calls = []
     htensor.hash(big, progress=lambda done, total: calls.append((done, total)))
     assert len(calls) > 1 and calls[-1][0] == calls[-1][1] and calls == sorted(calls)
+
+
+@pytest.mark.parametrize("cold", [False, True])
+def test_progress_of_a_verified_load_is_called_on_the_calling_thread(tmp_path, cold):
+    path = tmp_path / "m.safetensors"
+    htensor.save(path, {"w": np.zeros(64 << 20, np.uint8)}, seal=True)
+    threads = []
+    for strategy in ("mapped", "read", "automatic"):
+        if cold:
+            os.sync()
+            htensor.evict(path)
+        calls = []
+
+        def report(done, total):
+            threads.append(threading.get_ident())
+            calls.append(done)
+
+        htensor.load(path, strategy=strategy, verify=True, progress=report)
+        assert calls[-1] == 64 << 20 and calls == sorted(calls)
+    assert set(threads) == {threading.get_ident()}
+
+
+def test_exception_of_progress_cancels_a_verified_load(tmp_path):
+    path = tmp_path / "m.safetensors"
+    htensor.save(path, {"w": np.zeros(64 << 20, np.uint8)}, seal=True)
+
+    def stop(done, total):
+        raise KeyboardInterrupt
+
+    for cold in (False, True):
+        if cold:
+            os.sync()
+            htensor.evict(path)
+        with pytest.raises(KeyboardInterrupt):
+            htensor.load(path, strategy="mapped", verify=True, progress=stop)
 
 
 def test_exception_of_progress_cancels(big, tmp_path):
@@ -474,6 +552,66 @@ def test_load_into_arrays_of_other_layouts(tmp_path):
             model.load_into({name: np.empty((2, 3), np.int32)} if name == "columns" else {name: np.empty((2, 3), "<i4")})
     with pytest.raises(ValueError, match="column-major"):
         htensor.open(tmp_path / "columns.npy").load_into({"columns": bytearray(24)})
+
+
+@pytest.mark.parametrize("stored", ["<f4", ">f4"])
+@pytest.mark.parametrize("given", ["<f4", ">f4"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_load_into_converts_byte_order_and_layout(tmp_path, stored, given, order):
+    expected = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.save(tmp_path / "w.npy", expected.astype(stored))
+    target = np.zeros((2, 3), given, order)
+    htensor.open(tmp_path / "w.npy").load_into({"w": target})
+    assert np.array_equal(target, expected)
+    strided = np.zeros((2, 6), given)
+    htensor.open(tmp_path / "w.npy").load_into({"w": strided[:, ::2]})
+    assert np.array_equal(strided[:, ::2], expected) and not strided[:, 1::2].any()
+
+
+def test_load_into_checks_dtype_and_shape(path, arrays):
+    model = htensor.open(path)
+    for dtype in ("int32", "uint32", ">i4", "S4", "float64", "float16"):
+        with pytest.raises(TypeError, match="blk.0.weight"):
+            model.load_into({"blk.0.weight": np.empty((6, 8), dtype)})
+    for shape in ((48,), (8, 6), (6, 8, 1), (6, 7)):
+        with pytest.raises(ValueError, match="blk.0.weight"):
+            model.load_into({"blk.0.weight": np.empty(shape, np.float32)})
+    read_only = np.empty((6, 8), np.float32)
+    read_only.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        model.load_into({"blk.0.weight": read_only})
+    with pytest.raises(TypeError):
+        model.load_into({"blk.0.weight": array.array("i", [0] * 48)})
+    with pytest.raises(ValueError):
+        model.load_into({"blk.0.weight": array.array("f", [0] * 47)})
+
+
+def test_load_into_bytes_and_typed_buffers(path, arrays):
+    model = htensor.open(path)
+    expected = arrays["blk.0.weight"].tobytes()
+    for raw in (bytearray(192), np.empty(192, np.uint8), memoryview(bytearray(192))):
+        model.load_into({"blk.0.weight": raw})
+        assert bytes(raw) == expected
+    typed = array.array("f", [0] * 48)
+    model.load_into({"blk.0.weight": typed})
+    assert typed.tobytes() == expected
+    for raw in (np.empty(191, np.uint8), np.empty((2, 96), np.uint8)):
+        with pytest.raises((TypeError, ValueError)):
+            model.load_into({"blk.0.weight": raw})
+
+
+def test_load_into_takes_stored_bits_and_packed_bytes(tmp_path):
+    raw = htensor.Raw("BF16", (2, 2), np.arange(4, dtype=np.uint16).tobytes())
+    packed = htensor.Raw("I4", (2, 4), bytes(range(4)))
+    blocks = htensor.Raw("Q8_0", (2, 32), bytes(range(68)))
+    model = htensor.from_bytes(htensor.to_bytes({"bits": raw, "packed": packed, "blocks": blocks}, format="irpa"))
+    bits, bytes_of, rows = np.zeros((2, 2), np.uint16), np.zeros(4, np.uint8), np.zeros((2, 34), np.uint8)
+    model.load_into({"bits": bits, "packed": bytes_of, "blocks": rows})
+    assert bits.tolist() == [[0, 1], [2, 3]] and bytes_of.tolist() == [0, 1, 2, 3] and rows.tobytes() == bytes(range(68))
+    with pytest.raises(TypeError):
+        model.load_into({"bits": np.zeros((2, 2), np.float16)})
+    with pytest.raises(TypeError, match="4 bits"):
+        model.load_into({"packed": np.zeros((2, 4), np.uint8)})
 
 
 def test_load_refuses_strategies_that_keep_nothing(path):

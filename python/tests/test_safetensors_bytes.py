@@ -1,10 +1,12 @@
 """The bytes that htensor.safetensors writes are those of the reference package, and it reads them back."""
 
+import ctypes
 import json
 import math
 import os
 import random
 import stat
+import threading
 
 import pytest
 
@@ -178,6 +180,46 @@ def test_a_size_that_does_not_match_is_refused(tmp_path):
     with pytest.raises(safetensors.SafetensorError):
         safetensors.serialize_file(wrong, tmp_path / "a")
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("shape, size", [([2**63], 4), ([2**64 - 1], 4), ([2**63, 0], 0), ([1], 2**63), ([2**62, 2**62], 4)])
+def test_sizes_beyond_63_bits_are_refused(shape, size, tmp_path):
+    memory = ctypes.create_string_buffer(8)
+    spec = safetensors.TensorSpec(dtype="float32", shape=shape, data_ptr=ctypes.addressof(memory), data_len=size)
+    for write in (safetensors.serialize, lambda specs: safetensors.serialize_file(specs, tmp_path / "a")):
+        with pytest.raises(safetensors.SafetensorError, match="Error while serializing") as caught:
+            write({"a": spec})
+        assert caught.value.tensor == "a"
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_dict_is_refused_with_the_text_of_the_reference():
+    with pytest.raises(TypeError, match="argument 'tensor_dict': 'dict' object is not an instance of 'TensorSpec'"):
+        safetensors.serialize({"a": {"dtype": "float32", "shape": [1], "data": b"1234"}})
+
+
+def test_a_file_with_empty_metadata_is_written_durably(tmp_path, monkeypatch):
+    synced = []
+    fsync = os.fsync
+
+    def record(descriptor):
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", record)
+    save_file({"a": np.zeros(3)}, tmp_path / "a.safetensors", metadata={})
+    assert synced[0].startswith(str(tmp_path / "a.safetensors")) and synced[1] == str(tmp_path)
+
+
+def test_temporary_files_of_others_are_kept(tmp_path):
+    path = tmp_path / "a.safetensors"
+    other = [tmp_path / f"a.safetensors.{os.getpid()}.{end}.tmp" for end in (threading.get_ident(), 0, 1)]
+    for file in other:
+        file.write_bytes(b"of another program")
+    save_file({"a": np.ones(3)}, path, metadata={})
+    assert load_file(path)["a"].sum() == 3
+    assert all(file.read_bytes() == b"of another program" for file in other)
+    assert sorted(os.listdir(tmp_path)) == sorted([path.name, *(file.name for file in other)])
 
 
 def test_a_null_pointer_is_refused():

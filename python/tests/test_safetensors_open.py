@@ -1,6 +1,7 @@
 """safe_open of htensor.safetensors: listing, arrays, slices and errors, with numpy."""
 
 import gc
+import json
 import os
 import pathlib
 import pickle
@@ -14,7 +15,7 @@ np = pytest.importorskip("numpy", reason="numpy is not installed")
 
 import htensor
 from htensor.safetensors import SafetensorError, _safe_open_handle, safe_open
-from htensor.safetensors.numpy import load_file, save_file
+from htensor.safetensors.numpy import load, load_file, save_file
 
 CORPUS = pathlib.Path(__file__).resolve().parents[3] / "shared" / "corpus"
 BACKENDS = ["mmap", "pread"]
@@ -348,3 +349,17 @@ def test_many_tensors_are_listed_fast(tmp_path):
     with safe_open(tmp_path / "m", "np") as file:
         assert file.offset_keys() == names and file.keys() == sorted(names)
         assert len(file.get_tensors()) == 60_000
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("shape", [(1,) * 33, (0, 2**62)])
+def test_shapes_that_numpy_refuses_are_a_safetensor_error(tmp_path, backend, shape):
+    data = bytes(0 if 0 in shape else 4)
+    path = tmp_path / "m.safetensors"
+    header = {"w": {"dtype": "F32", "shape": shape, "data_offsets": [0, len(data)]}}
+    path.write_bytes(file_of(json.dumps(header).encode(), data))
+    with safe_open(path, framework="np", backend=backend) as file:
+        for use in (lambda: file.get_tensor("w"), file.get_tensors, lambda: file.get_slice("w")[...], lambda: load(path.read_bytes())):
+            with pytest.raises(SafetensorError, match="which numpy refuses") as caught:
+                use()
+            assert caught.value.code == "bad_shape" and caught.value.tensor == "w" and caught.value.hint

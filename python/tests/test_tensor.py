@@ -1,10 +1,17 @@
 """Facts and values of tensors, and their exchange with numpy and torch."""
 
+import contextlib
 import gc
 import importlib.util
+import json
+import math
+import os
+import signal
+import struct
 import subprocess
 import sys
 import textwrap
+import time
 
 import numpy as np
 import pytest
@@ -385,9 +392,96 @@ def test_copy_to_needs_a_writable_buffer_of_the_size(path):
         tensor.copy_to(np.empty(12, np.float32)[::2])
 
 
-def test_copy_to_copies_more_than_one_part(monkeypatch, path, arrays):
-    monkeypatch.setattr("htensor._tensor._COPY_BYTES", 5)
-    assert htensor.open(path)["blk.0.weight"].tobytes() == arrays["blk.0.weight"].tobytes()
+def test_copy_to_copies_more_than_one_part(tmp_path):
+    values = np.arange((65 << 20) // 4, dtype=np.uint32)
+    htensor.save(tmp_path / "m.safetensors", {"w": values})
+    target = np.zeros_like(values)
+    htensor.open(tmp_path / "m.safetensors")["w"].copy_to(target)
+    assert np.array_equal(target, values)
+
+
+class Stop(Exception):
+    pass
+
+
+@contextlib.contextmanager
+def stop_after(seconds):
+    """A signal handler raises Stop after this time."""
+    def stop(number, frame):
+        raise Stop
+
+    previous = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        with pytest.raises(Stop) as caught:
+            yield caught
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+
+
+def test_copy_stops_on_a_signal(big):
+    tensor = htensor.open(big)["w"]
+    target = np.full(tensor.nbytes, 255, np.uint8)
+    with stop_after(0.01):
+        tensor.copy_to(target)
+    # The handler ran before the copy was complete.
+    assert target[-1] == 255
+
+
+def test_verification_and_copies_for_dlpack_stop_on_a_signal(big):
+    htensor.seal(big, algorithm="sha256")
+    tensor = htensor.load(big, strategy="read")["w"]
+    calls = [tensor.verify, lambda: tensor.__dlpack__(copy=True), lambda: tensor.__dlpack__(copy=True, max_version=(1, 0))]
+    for call in calls:
+        begin = time.process_time()
+        call()
+        whole = time.process_time() - begin
+        with stop_after(0.01):
+            begin = time.process_time()
+            try:
+                call()
+            finally:
+                part = time.process_time() - begin
+        assert part < whole
+
+
+@pytest.mark.parametrize("shape", [(1,) * 33, (1,) * 64, (0, 2**62)])
+def test_shapes_that_numpy_refuses_are_an_error(tmp_path, shape):
+    path = tmp_path / "m.safetensors"
+    data = bytes(4 * math.prod(shape))
+    path.write_bytes(safetensors_bytes({"w": ("F32", shape, data)}))
+    tensor = htensor.open(path)["w"]
+    assert tensor.shape == shape and tensor.tobytes() == data
+    for use in (tensor.numpy, lambda: tensor[...], lambda: tensor.to("float64"), lambda: np.asarray(tensor)):
+        with pytest.raises(htensor.Error, match="which numpy refuses") as caught:
+            use()
+        error = caught.value
+        assert (error.code, error.tensor, error.path) == ("bad_shape", "w", str(path)) and error.hint
+
+
+def test_dlpack_keeps_errors_of_reading(tmp_path):
+    path = tmp_path / "m.safetensors"
+    htensor.save(path, {"w": np.ones(1 << 20, np.float32)})
+    tensor = htensor.open(path)["w"]
+    os.truncate(path, 4096)
+    with pytest.raises(htensor.Error) as caught:
+        tensor.__dlpack__(copy=True)
+    assert caught.value.code in ("truncated", "changed_underfoot", "read_failed")
+
+
+def test_dlpack_keeps_memory_errors(tmp_path):
+    header = {"w": {"dtype": "U8", "shape": [2**46], "data_offsets": [0, 2**46]}}
+    text = json.dumps(header).encode()
+    path = tmp_path / "m.safetensors"
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text)
+        try:
+            file.truncate(8 + len(text) + 2**46)
+        except OSError:
+            pytest.skip("the file system has no sparse files of 64 TiB")
+    with pytest.raises(MemoryError):
+        htensor.open(path, faults="off")["w"].__dlpack__(copy=True)
 
 
 def test_splat_of_blocks_has_the_bytes_of_its_blocks(tmp_path):

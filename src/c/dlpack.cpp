@@ -82,22 +82,26 @@ Result<Storage> storage_in_place(const AnyTensor& tensor, ht_access access, int 
 }
 
 // Copies the elements to new memory, row-major and in native byte order.
-Result<Storage> storage_of_copy(const AnyTensor& tensor) {
+Result<Storage> storage_of_copy(const AnyTensor& tensor, const ht_work* work) {
   auto copy = HT_TRY(Storage::owned(tensor.byte_size()));
   const auto into = HT_TRY(copy.writable_bytes());
-  HT_TRY(tensor.read(into));
+  Work running;
+  AnyTensor::ReadOptions how;
+  how.work = HT_TRY(running.start(work));
+  HT_TRY(tensor.read(into, {}, how));
   return copy;
 }
 
 template <class Managed>
-Result<std::unique_ptr<Exported<Managed>>> exported(const AnyTensor& tensor, ht_access access) {
+Result<std::unique_ptr<Exported<Managed>>> exported(const AnyTensor& tensor, ht_access access,
+                                                    const ht_work* work) {
   constexpr bool has_version = std::is_same_v<Managed, DLManagedTensorVersioned>;
   HT_TRY(check_choice(access, HT_ACCESS_COPY, "access"));
   const auto row = HT_TRY(dlpack_row(tensor, has_version));
   auto all = std::make_unique<Exported<Managed>>();
   all->dims.assign(tensor.dims().begin(), tensor.dims().end());
   if (access == HT_ACCESS_COPY) {
-    all->storage = HT_TRY(storage_of_copy(tensor));
+    all->storage = HT_TRY(storage_of_copy(tensor, work));
     all->strides.resize(all->dims.size());
     layout::fill_row_major_strides(all->dims, all->strides);
   } else {
@@ -124,11 +128,12 @@ Result<std::unique_ptr<Exported<Managed>>> exported(const AnyTensor& tensor, ht_
 }
 
 template <class Managed>
-ht_status export_tensor(const ht_tensor* tensor, ht_access access, Managed** managed, ht_error** error) {
+ht_status export_tensor(const ht_tensor* tensor, ht_access access, const ht_work* work, Managed** managed,
+                        ht_error** error) {
   return call(error, [&]() -> Result<void> {
     HT_TRY(require(tensor != nullptr, "tensor"));
     HT_TRY(require(managed != nullptr, "managed"));
-    *managed = &HT_TRY(exported<Managed>(tensor->tensor, access)).release()->managed;
+    *managed = &HT_TRY(exported<Managed>(tensor->tensor, access, work)).release()->managed;
     return {};
   });
 }
@@ -181,12 +186,22 @@ using ht::c::require;
 
 ht_status ht_tensor_to_dlpack(const ht_tensor* tensor, ht_access access, struct DLManagedTensor** managed,
                               ht_error** error) {
-  return ht::c::export_tensor(tensor, access, managed, error);
+  return ht::c::export_tensor(tensor, access, nullptr, managed, error);
 }
 
 ht_status ht_tensor_to_dlpack_versioned(const ht_tensor* tensor, ht_access access,
                                         struct DLManagedTensorVersioned** managed, ht_error** error) {
-  return ht::c::export_tensor(tensor, access, managed, error);
+  return ht::c::export_tensor(tensor, access, nullptr, managed, error);
+}
+
+ht_status ht_tensor_copy_to_dlpack(const ht_tensor* tensor, const ht_work* work,
+                                   struct DLManagedTensor** managed, ht_error** error) {
+  return ht::c::export_tensor(tensor, HT_ACCESS_COPY, work, managed, error);
+}
+
+ht_status ht_tensor_copy_to_dlpack_versioned(const ht_tensor* tensor, const ht_work* work,
+                                             struct DLManagedTensorVersioned** managed, ht_error** error) {
+  return ht::c::export_tensor(tensor, HT_ACCESS_COPY, work, managed, error);
 }
 
 ht_status ht_from_dlpack(const struct DLManagedTensor* managed, ht_tensor_to_save* tensor, ht_error** error) {

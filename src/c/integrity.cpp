@@ -205,9 +205,14 @@ ht_status ht_model_verify(const ht_model* model, const ht_verify_options* option
 }
 
 ht_status ht_tensor_verify(const ht_tensor* tensor, ht_error** error) {
+  return ht_tensor_verify_with_work(tensor, nullptr, error);
+}
+
+ht_status ht_tensor_verify_with_work(const ht_tensor* tensor, const ht_work* work, ht_error** error) {
   return call(error, [&]() -> Result<void> {
     HT_TRY(require(tensor != nullptr, "tensor"));
-    return ht::verify(tensor->tensor);
+    ht::c::Work running;
+    return ht::verify(tensor->tensor, HT_TRY(running.start(work)));
   });
 }
 

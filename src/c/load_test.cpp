@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <thread>
 
 #include "c/c_test.hpp"
@@ -105,6 +107,51 @@ TEST_F(CLoad, progress_is_reported_on_the_thread_of_the_call) {
   EXPECT_EQ(seen.last.size, sizeof(ht_progress));
   EXPECT_EQ(seen.last.done_bytes, 40U);
   EXPECT_EQ(seen.last.total_bytes, 40U);
+}
+
+TEST_F(CLoad, progress_of_a_verified_load_is_reported_on_the_thread_of_the_call) {
+  const std::vector<std::int64_t> dims{8 << 20};
+  const std::vector<std::uint8_t> data(8 << 20);
+  save("large.safetensors", {testing::dense("t", HT_U8, dims, data)});
+  const auto model = open("large.safetensors");
+  ASSERT_EQ(ht_model_seal(model.get(), nullptr, nullptr, failed_.out()), HT_OK) << failed_;
+  auto caller = std::this_thread::get_id();
+  auto work = sized<ht_work>();
+  work.context = &caller;
+  work.progress = [](void* context, const ht_progress*) {
+    EXPECT_EQ(*static_cast<std::thread::id*>(context), std::this_thread::get_id());
+    return 0;
+  };
+  auto options = sized<ht_load_options>();
+  options.strategy = HT_STRATEGY_MAPPED;
+  options.verify = 1;
+  options.work = &work;
+  for (const bool cold : {false, true}) {
+    if (cold) {
+      ::sync();  // dirty pages cannot leave the page cache
+      ASSERT_EQ(ht_model_evict(model.get(), nullptr, nullptr, failed_.out()), HT_OK) << failed_;
+    }
+    EXPECT_EQ(load(model, options)->verified_bytes, 8U << 20);
+  }
+}
+
+TEST_F(CLoad, progress_cancels_a_verification_and_a_copy_of_one_tensor) {
+  const std::vector<std::int64_t> dims{64 << 20};
+  const std::vector<std::uint8_t> data(64 << 20);
+  save("large.safetensors", {testing::dense("t", HT_U8, dims, data)});
+  const auto model = open("large.safetensors");
+  ASSERT_EQ(ht_model_seal(model.get(), nullptr, nullptr, failed_.out()), HT_OK) << failed_;
+  const auto tensor = get(model, "t");
+  auto work = sized<ht_work>();
+  EXPECT_EQ(ht_tensor_verify_with_work(tensor.get(), &work, failed_.out()), HT_OK) << failed_;
+  work.progress = [](void*, const ht_progress*) { return 1; };
+  EXPECT_EQ(ht_tensor_verify_with_work(tensor.get(), &work, failed_.out()), HT_CANCELLED);
+  DLManagedTensor* managed = nullptr;
+  EXPECT_EQ(ht_tensor_copy_to_dlpack(tensor.get(), &work, &managed, failed_.out()), HT_CANCELLED);
+  DLManagedTensorVersioned* versioned = nullptr;
+  EXPECT_EQ(ht_tensor_copy_to_dlpack_versioned(tensor.get(), &work, &versioned, failed_.out()), HT_CANCELLED);
+  EXPECT_EQ(managed, nullptr);
+  EXPECT_EQ(versioned, nullptr);
 }
 
 TEST_F(CLoad, progress_cancels_a_conversion_and_leaves_no_file) {

@@ -181,16 +181,18 @@ Result<std::vector<Digest>> hash_ranges(const HashJob& job, std::span<const io::
   return without_bad_alloc([&] { return RangeHasher(job, ranges, work).run(); });
 }
 
-Result<Digest> digest_in_memory(HashAlgorithm algorithm, Bytes bytes, const std::stop_token& stop) {
+Result<Digest> digest_in_memory(HashAlgorithm algorithm, Bytes bytes, const WorkOptions& work) {
   auto hasher = HT_TRY(Hasher::make(algorithm));
+  const auto begin = std::chrono::steady_clock::now();
   for (std::size_t done = 0; done < bytes.size();) {
-    if (stop.stop_requested()) {
+    if (work.stop.stop_requested()) {
       return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
                         format_text("stopped: {} of {} bytes hashed", done, bytes.size())));
     }
     const std::size_t count = std::min<std::size_t>(piece_bytes, bytes.size() - done);
     hasher.update(bytes.subspan(done, count));
     done += count;
+    if (work.on_progress) work.on_progress({done, bytes.size(), std::chrono::steady_clock::now() - begin});
   }
   return hasher.finish();
 }

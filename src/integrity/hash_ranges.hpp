@@ -30,8 +30,7 @@ struct HashJob {
                                                       const WorkOptions& work = {});
 
 /// Returns the digest of bytes in memory, computed on this thread. `cancelled` soon after a stop request.
-[[nodiscard]] Result<Digest> digest_in_memory(HashAlgorithm algorithm, Bytes bytes,
-                                              const std::stop_token& stop);
+[[nodiscard]] Result<Digest> digest_in_memory(HashAlgorithm algorithm, Bytes bytes, const WorkOptions& work);
 
 /// Returns the digest of `bytes` bytes of a repeated pattern. CRC-64/NVME takes O(log bytes) steps; other
 /// algorithms hash all bytes and return `cancelled` soon after a stop request.

@@ -142,9 +142,10 @@ Result<Seal::Tensor> sealed_tensor_for(const Storage::FileBacked& range, std::sp
 using DigestOf = std::function<Result<Digest>(HashAlgorithm)>;
 
 // The digest of bytes that may be mapped.
-DigestOf digest_of_memory(Bytes bytes) {
-  return
-      [bytes](HashAlgorithm algorithm) { return guarded(bytes, [&] { return digest(algorithm, bytes); }); };
+DigestOf digest_of_memory(Bytes bytes, const WorkOptions& work = {}) {
+  return [bytes, work](HashAlgorithm algorithm) {
+    return guarded(bytes, [&] { return digest_in_memory(algorithm, bytes, work); });
+  };
 }
 
 // `range` is the location of the bytes in their file.
@@ -265,7 +266,7 @@ Result<void> verify(const Storage& storage) {
   });
 }
 
-Result<void> verify(const AnyTensor& tensor) {
+Result<void> verify(const AnyTensor& tensor, const WorkOptions& work) {
   return without_bad_alloc([&]() -> Result<void> {
     const auto& state = ModelAccess::state(tensor);
     const Entry entry = tensor.entry();
@@ -278,13 +279,13 @@ Result<void> verify(const AnyTensor& tensor) {
     if (ModelAccess::is_resident(tensor) || state.mapped->file(entry.file).map_for_use_in_place()) {
       // A digest covers the whole tensor, even if this is a slice.
       const auto storage = HT_TRY(ModelAccess::whole(tensor).storage());
-      return validate_bytes(digest_of_memory(storage.bytes()), where, sealed);
+      return validate_bytes(digest_of_memory(storage.bytes(), work), where, sealed);
     }
     const auto digest_of_file = [&](HashAlgorithm algorithm) -> Result<Digest> {
       io::MappedFile* const file = &state.mapped->file(entry.file);
       const io::FileRange range{0, entry.offset, entry.bytes};
       return HT_TRY(hash_ranges({.files = std::span(&file, 1), .algorithm = algorithm}, std::span(&range, 1),
-                                {}))
+                                work))
           .front();
     };
     return validate_bytes(digest_of_file, where, sealed);

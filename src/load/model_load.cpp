@@ -311,11 +311,9 @@ class ModelLoad {
 
   /// Verifies cached pages on all processors at once; verifies other pages while they are fetched.
   Result<void> fetch_and_check() {
-    if (is_mostly_cached()) {
-      HT_TRY(check_->check_mapped(files_, ranges_, options_.work));
-      report(bytes_);
-      return {};
-    }
+    if (is_mostly_cached()) return check_fetched({});
+    // The checksum of a `.ht` file needs all its bytes.
+    if (check_->needs_all_bytes()) return fetch_then_check();
     Fetched fetched;
     std::atomic<bool> pages_fetched = true;
     const auto wait_for = [&](std::uint64_t bytes) -> Result<void> {
@@ -330,32 +328,47 @@ class ModelLoad {
         return fetch_for(fetched);
       });
     } catch (const std::system_error&) {
-      // No thread can be started: fetch first, then check.
-      walk = std::async(std::launch::deferred, [&] { return fetch_for(fetched); });
-      walk.wait();
+      return fetch_then_check();  // no thread can be started
     }
     Result<void> checked;
     try {
-      checked =
-          check_->check_mapped(files_, ranges_, {.stop = options_.work.stop, .on_progress = {}}, wait_for);
+      checked = check_fetched(wait_for);
     } catch (...) {
       fetched.cancel();  // stops the fetching thread early
       throw;
     }
     if (!checked) fetched.cancel();
-    const auto walked = walk.get();  // rethrows an exception of the caller's progress callback
+    const auto walked = walk.get();
     return checked || !pages_fetched ? walked : checked;
   }
 
+  Result<void> fetch_then_check() {
+    HT_TRY(walk_mapped({}, [](const io::FileRange&) -> Result<void> { return {}; }));
+    return check_fetched({});
+  }
+
+  /// Verifies the pages and reports the verified bytes on this thread, the thread of the caller. Progress
+  /// never decreases, also if all pages were reported as fetched before.
+  Result<void> check_fetched(const PassCheck::WaitFor& wait_for) {
+    const std::uint64_t fetched_bytes = progress_.done_bytes;
+    const auto on_progress = [&](const Progress& progress) {
+      report(std::max(fetched_bytes, progress.done_bytes));
+    };
+    return check_->check_mapped(files_, ranges_, {.stop = options_.work.stop, .on_progress = on_progress},
+                                wait_for);
+  }
+
+  /// Fetches pages for a check on another thread. Reports no progress, because callbacks run on the thread of
+  /// the caller only.
   Result<void> fetch_for(Fetched& fetched) {
-    // Ends fetching even if the callback throws; otherwise the check would wait for pieces forever.
+    // Ends fetching also after an exception; otherwise the check would wait for pieces forever.
     struct End {
       Fetched& fetched;
       ~End() { fetched.end(); }
     };
     const End end{fetched};
     return without_bad_alloc([&] {
-      return walk_mapped({}, [&](const io::FileRange& piece) -> Result<void> {
+      return walk_pages({}, [&](const io::FileRange& piece, std::uint64_t) -> Result<void> {
         fetched.add(piece.bytes);
         if (fetched.is_cancelled()) return fail(Error(ErrorCode::cancelled));
         return {};
@@ -382,12 +395,11 @@ class ModelLoad {
     return {};
   }
 
-  [[nodiscard]] Result<void> check_stop() const {
+  [[nodiscard]] Result<void> check_stop(std::uint64_t done_bytes) const {
     if (!options_.work.stop.stop_requested()) return {};
-    return fail(
-        Error(ErrorCode::cancelled, "work_is_not_stopped",
-              format_text("stopped: {} of {} bytes loaded", progress_.done_bytes, progress_.total_bytes))
-            .at_path(state_.opened.native()));
+    return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
+                      format_text("stopped: {} of {} bytes loaded", done_bytes, bytes_))
+                    .at_path(state_.opened.native()));
   }
 
   /// Two chunks, or as much as the budget allows.
@@ -398,9 +410,20 @@ class ModelLoad {
                     std::max(budget / page_bytes * page_bytes, page_bytes));
   }
 
-  /// Fetches all pages and calls `each` with the pieces in order, on this thread.
+  /// Fetches all pages, and on this thread calls `each` with the pieces in order and reports progress.
   template <class Each>
   Result<void> walk_mapped(io::FetchOptions how, Each&& each) {
+    return walk_pages(how, [&](const io::FileRange& piece, std::uint64_t done_bytes) -> Result<void> {
+      HT_TRY(each(piece));
+      report(done_bytes);
+      return {};
+    });
+  }
+
+  /// Fetches all pages and calls `each` on this thread with the pieces in order and with the sum of their
+  /// bytes.
+  template <class Each>
+  Result<void> walk_pages(io::FetchOptions how, Each&& each) {
     // An earlier load with `Strategy::Use::few` may have disabled readahead.
     HT_TRY(advise_files(io::Strategy::Advice::normal));
     how.piece_bytes = piece_bytes();
@@ -408,15 +431,14 @@ class ModelLoad {
     how.stop = options_.work.stop;
     std::uint64_t done_bytes = 0;
     const auto take = [&](const io::FileRange& piece) -> Result<void> {
-      HT_TRY(check_stop());
-      HT_TRY(each(piece));
+      HT_TRY(check_stop(done_bytes));
+      HT_TRY(each(piece, done_bytes + piece.bytes));
       done_bytes += piece.bytes;
-      report(done_bytes);
       return {};
     };
     const auto fetched = io::fetch_pages(files_, ranges_, take, how);
     if (!fetched) {
-      HT_TRY(check_stop());
+      HT_TRY(check_stop(done_bytes));
       return fail(fetched.error());
     }
     if (!ranges_.empty()) fetched_by_ = *fetched;

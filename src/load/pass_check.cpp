@@ -161,11 +161,14 @@ Result<void> PassCheck::check_mapped(io::MappedFiles files, std::span<const io::
 
 Result<void> PassCheck::check_tensor(std::string_view name, Bytes bytes, const std::stop_token& stop) {
   if (own_) {
-    own_->sum = HT_TRY(digest_in_memory(HashAlgorithm::crc64nvme, bytes, stop)).crc64nvme();
+    own_->sum = HT_TRY(digest_in_memory(HashAlgorithm::crc64nvme, bytes, {.stop = stop, .on_progress = {}}))
+                    .crc64nvme();
     return check_sum();
   }
   const Seal::Tensor& tensor = *sealed_->tensors.at(name);
-  if (HT_TRY(digest_in_memory(sealed_->seal.algorithm, bytes, stop)) == tensor.digest) return {};
+  if (HT_TRY(digest_in_memory(sealed_->seal.algorithm, bytes, {.stop = stop, .on_progress = {}})) ==
+      tensor.digest)
+    return {};
   const io::FileRange range{tensor.file.value_or(0), tensor.offset, tensor.bytes};
   return fail(differs_from_seal(sealed_->paths[range.file], tensor.name, range));
 }

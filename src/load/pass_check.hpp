@@ -34,6 +34,8 @@ class PassCheck {
   /// `wait_for`, another thread fetches the pages meanwhile, in the order of the ranges.
   [[nodiscard]] Result<void> check_mapped(io::MappedFiles files, std::span<const io::FileRange> ranges,
                                           const WorkOptions& work, const WaitFor& wait_for = {});
+  /// Whether `check_mapped` waits for all bytes before it checks the first one.
+  [[nodiscard]] bool needs_all_bytes() const noexcept { return own_.has_value(); }
   /// Checks all bytes of a tensor that is in memory already.
   [[nodiscard]] Result<void> check_tensor(std::string_view name, Bytes bytes, const std::stop_token& stop);
   /// Bytes of chunks that matched.

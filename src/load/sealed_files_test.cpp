@@ -5,8 +5,10 @@
 #include <htensor/hash/digest.hpp>
 #include <htensor/integrity/seal.hpp>
 #include <htensor/load/load.hpp>
+#include <thread>
 
 #include "format/ht/ht.hpp"
+#include "io/port/port.hpp"
 #include "model/test_formats.hpp"
 #include "testing/faulty_port.hpp"
 
@@ -356,6 +358,30 @@ TEST_F(OwnChecksums, are_compared_before_the_file_is_sealed) {
   expect_refusal(ht::seal(model), ErrorCode::checksum_mismatch, "seal_shows_no_damage");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "w.ht.htseal"));
   EXPECT_TRUE(ht::seal(model, {.force = true}));
+}
+
+TEST_F(OwnChecksums, progress_of_a_load_is_reported_on_the_calling_thread) {
+  for (const bool cold : {false, true}) {
+    const auto model = Model::open(path_).value();
+    if (cold) {
+      const auto file = io::system_port().open(path_).value();
+      ASSERT_TRUE(io::system_port().sync(file));  // dirty pages cannot leave the page cache
+      ASSERT_TRUE(io::system_port().close(file));
+      ASSERT_TRUE(ht::evict(model));
+    }
+    const auto caller = std::this_thread::get_id();
+    std::vector<std::uint64_t> done;
+    const auto loaded = ht::load(model, {.strategy = io::Strategy::Kind::mapped,
+                                         .verify = true,
+                                         .work = {.on_progress = [&](const Progress& progress) {
+                                           EXPECT_EQ(std::this_thread::get_id(), caller);
+                                           done.push_back(progress.done_bytes);
+                                         }}});
+    ASSERT_TRUE(loaded) << to_string(loaded.error());
+    EXPECT_EQ(loaded->verified_bytes, 40'000U);
+    EXPECT_TRUE(std::ranges::is_sorted(done));
+    EXPECT_EQ(done.back(), 40'000U);
+  }
 }
 
 // A header may place the data behind any number of zeros.

@@ -1,6 +1,9 @@
 // Loading with `verify`: bytes are compared with the seal of a model of several files.
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+#include <thread>
+
 #include "integrity/seal_test.hpp"
 #include "load/sealed_sets_test.hpp"
 
@@ -156,6 +159,37 @@ TEST_F(SealedSet, verification_can_be_stopped) {
       EXPECT_TRUE(ht::load(*model_, checked(strategy)));
     }
   }
+}
+
+TEST_F(SealedSet, progress_is_reported_on_the_calling_thread_and_never_decreases) {
+  for (const bool cold : {false, true}) {
+    for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::read}) {
+      ASSERT_TRUE(ht::evict(*model_));
+      if (cold) forget_everything();
+      const auto caller = std::this_thread::get_id();
+      std::vector<std::uint64_t> done;
+      auto how = checked(strategy);
+      how.work.on_progress = [&](const Progress& progress) {
+        EXPECT_EQ(std::this_thread::get_id(), caller);
+        EXPECT_EQ(progress.total_bytes, 2 * per_file * tensor_bytes);
+        done.push_back(progress.done_bytes);
+      };
+      ASSERT_TRUE(ht::load(*model_, how));
+      EXPECT_TRUE(std::ranges::is_sorted(done));
+      EXPECT_EQ(done.back(), 2 * per_file * tensor_bytes);
+    }
+  }
+}
+
+TEST_F(SealedSet, exception_of_a_progress_callback_ends_verification) {
+  for (const bool cold : {false, true}) {
+    ASSERT_TRUE(ht::evict(*model_));
+    if (cold) forget_everything();
+    auto how = checked(Strategy::Kind::mapped);
+    how.work.on_progress = [](const Progress&) { throw std::runtime_error("of the callback"); };
+    EXPECT_THROW(static_cast<void>(ht::load(*model_, how)), std::runtime_error);
+  }
+  EXPECT_TRUE(ht::load(*model_, checked(Strategy::Kind::mapped)));
 }
 
 }  // namespace

@@ -216,7 +216,7 @@ struct VerifyOptions {
 
 /// Compares the tensor's bytes in memory, mapped or loaded, with its seal: `checksum_mismatch`, `not_sealed`.
 /// Reads the seal in each call; for all tensors, use `verify`.
-[[nodiscard]] Result<void> verify(const AnyTensor& tensor);
+[[nodiscard]] Result<void> verify(const AnyTensor& tensor, const WorkOptions& work = {});
 
 /// The same for memory that is mapped from a file; `not_sealed` for other memory.
 [[nodiscard]] Result<void> verify(const Storage& storage);

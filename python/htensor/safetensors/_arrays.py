@@ -7,11 +7,29 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
+
+from htensor import Tensor
 
 from ._dtypes import numpy_dtype, torch_dtype, torch_item_bytes
 from ._errors import SafetensorError
+
+
+@contextmanager
+def _checked_shape(tensor: Tensor) -> Iterator[None]:
+    """Turns the ValueError of numpy for a shape of too many or too large dimensions into SafetensorError."""
+    try:
+        yield
+    except ValueError as error:
+        raise SafetensorError(
+            f"tensor '{tensor.name}' has the shape {list(tensor.shape)}, which numpy refuses: {error}",
+            code="bad_shape",
+            tensor=tensor.name,
+            path=tensor.file,
+            hint="pass framework='pt', or read the bytes with htensor.open(path)[name].tobytes()",
+        ) from error
 
 
 class NumpyArrays:
@@ -24,15 +42,19 @@ class NumpyArrays:
         """Whether an array may begin at this address; numpy accepts every address."""
         return True
 
-    def view(self, buffer: Any, code: str, shape: Sequence[int]) -> Any:
-        """An array on the bytes of a writable buffer, which it keeps alive."""
-        if math.prod(shape) == 0:
-            return self._numpy.zeros(shape, numpy_dtype(code))
-        return self._numpy.frombuffer(buffer, numpy_dtype(code)).reshape(shape)
+    def view(self, buffer: Any, tensor: Tensor) -> Any:
+        """The tensor as an array on the bytes of a writable buffer, which the array keeps alive."""
+        shape, dtype = tensor.shape, numpy_dtype(tensor.type)
+        with _checked_shape(tensor):
+            if math.prod(shape) == 0:
+                return self._numpy.zeros(shape, dtype)
+            return self._numpy.frombuffer(buffer, dtype).reshape(shape)
 
-    def allocate(self, code: str, shape: Sequence[int]) -> tuple[Any, Any]:
-        """A new array and its memory as a writable buffer of bytes."""
-        array = self._numpy.empty(shape, numpy_dtype(code))
+    def allocate(self, tensor: Tensor, shape: Sequence[int]) -> tuple[Any, Any]:
+        """A new array for rows of a tensor, and its memory as a writable buffer of bytes."""
+        dtype = numpy_dtype(tensor.type)
+        with _checked_shape(tensor):
+            array = self._numpy.empty(shape, dtype)
         return array, array.reshape(-1).view(self._numpy.uint8)
 
     def select(self, array: Any, index: Sequence[Any]) -> Any:
@@ -56,17 +78,19 @@ class TorchArrays:
         """Whether a tensor may begin at this address."""
         return address % torch_item_bytes(code) == 0
 
-    def view(self, buffer: Any, code: str, shape: Sequence[int]) -> Any:
-        """A tensor on the bytes of a writable buffer, which it keeps alive."""
+    def view(self, buffer: Any, tensor: Tensor) -> Any:
+        """The tensor on the bytes of a writable buffer, which the result keeps alive."""
+        code, shape = tensor.type, tensor.shape
         if math.prod(shape) == 0:
-            return self.allocate(code, shape)[0]
+            return self.allocate(tensor, shape)[0]
         return self._torch.frombuffer(buffer, dtype=torch_dtype(code)).reshape(_torch_shape(code, shape))
 
-    def allocate(self, code: str, shape: Sequence[int]) -> tuple[Any, Any]:
-        """A new tensor and its memory as a writable buffer of bytes."""
-        tensor = self._torch.empty(_torch_shape(code, shape), dtype=torch_dtype(code), device="cpu")
-        count = tensor.nelement() * tensor.element_size()
-        return tensor, (ctypes.c_char * count).from_address(tensor.data_ptr()) if count else bytearray()
+    def allocate(self, tensor: Tensor, shape: Sequence[int]) -> tuple[Any, Any]:
+        """New memory for rows of a tensor: a torch tensor, and its memory as a writable buffer of bytes."""
+        code = tensor.type
+        rows = self._torch.empty(_torch_shape(code, shape), dtype=torch_dtype(code), device="cpu")
+        count = rows.nelement() * rows.element_size()
+        return rows, (ctypes.c_char * count).from_address(rows.data_ptr()) if count else bytearray()
 
     def select(self, tensor: Any, index: Sequence[Any]) -> Any:
         return tensor[tuple(index)]

@@ -206,20 +206,19 @@ class _File:
                 raise self._error(error) from error
 
     def _on_host(self, tensor: htensor.Tensor) -> Any:
-        code, shape = tensor.type, tensor.shape
         if self.backend == "pread" or tensor.nbytes == 0:
-            return self._read(tensor, 0, shape)
+            return self._read(tensor, 0, tensor.shape)
         try:
             buffer = tensor._private()
         except htensor.Error as error:
             raise self._error(error) from error
-        if self.arrays.is_aligned(buffer.address, code):
-            return self.arrays.view(buffer, code, shape)
-        return self._read(tensor, 0, shape)
+        if self.arrays.is_aligned(buffer.address, tensor.type):
+            return self.arrays.view(buffer, tensor)
+        return self._read(tensor, 0, tensor.shape)
 
     def _read(self, tensor: htensor.Tensor, begin: int, shape: Sequence[int]) -> Any:
         """An array in memory of its own, from byte `begin` of the tensor on."""
-        array, memory = self.arrays.allocate(tensor.type, shape)
+        array, memory = self.arrays.allocate(tensor, shape)
         try:
             tensor._copy_to(begin, memory)
         except htensor.Error as error:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import itertools
 import operator
 import os
-import threading
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 import htensor
 from htensor import _native
@@ -21,6 +21,8 @@ _STRING = 8
 # The size of the length field before the header. The header is padded to a multiple of it.
 _LENGTH = 8
 _MAX = 2**64 - 1
+# The largest dimension and the largest size of memory that the writer takes.
+_MAX_SIGNED = 2**63 - 1
 
 
 class TensorSpec:
@@ -162,10 +164,17 @@ def _checked(
         raise TypeError(f"tensor_dict is a dict of str to TensorSpec, not {type(tensor_dict).__name__}")
     tensors: list[tuple[Any, ...]] = []
     for name, spec in tensor_dict.items():
-        if not isinstance(name, str) or not isinstance(spec, TensorSpec):
-            raise TypeError(
-                f"tensor_dict[{name!r}] is {type(spec).__name__}, but the keys are str and the values TensorSpec"
-            )
+        if not isinstance(name, str):
+            raise TypeError(f"argument 'tensor_dict': '{type(name).__name__}' object is not an instance of 'str'")
+        if not isinstance(spec, TensorSpec):
+            raise TypeError(f"argument 'tensor_dict': '{type(spec).__name__}' object is not an instance of 'TensorSpec'")
+        for what, number in (*(("a dimension", size) for size in spec._shape), ("data_len", spec.data_len)):
+            if number > _MAX_SIGNED:
+                raise SafetensorError(
+                    f"Error while serializing: tensor '{name}': {what} of {number} exceeds 2^63-1",
+                    code="bad_shape",
+                    tensor=name,
+                )
         if spec.data_len and not spec.data_ptr:
             raise SafetensorError(
                 f"tensor '{name}': data_ptr is null but data_len is {spec.data_len}",
@@ -204,15 +213,39 @@ def _with_empty_metadata(data: bytes) -> bytes:
 
 
 def _replace_file(path: bytes, data: bytes) -> None:
-    temporary = b"%s.%d.%d.tmp" % (path, os.getpid(), threading.get_ident())
+    """Writes a file that appears whole or not at all, also after a crash of the system."""
     try:
+        temporary, file = _create_beside(path)
         try:
-            with open(temporary, "xb") as file:
+            with file:
                 file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
             os.replace(temporary, path)
         except BaseException:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(temporary)
             raise
+        _sync_folder(os.path.dirname(path) or b".")
     except OSError as error:
         raise SafetensorError(f"Error while serializing: I/O error: {error}", code="write_failed") from error
+
+
+def _create_beside(path: bytes) -> tuple[bytes, BinaryIO]:
+    """Creates a temporary file in the folder of `path`. Returns its name and the open file."""
+    for number in itertools.count():
+        name = b"%s.%d.%d.tmp" % (path, os.getpid(), number)
+        try:
+            return name, open(name, "xb")
+        except FileExistsError:
+            continue
+    raise AssertionError("unreachable")
+
+
+def _sync_folder(folder: bytes) -> None:
+    """Makes the rename durable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -41,7 +41,7 @@ def save_file(
 def load(data: bytes) -> dict[str, numpy.ndarray[Any, Any]]:
     """Copies of the arrays of a safetensors file in memory."""
     arrays = NumpyArrays()
-    return {tensor.name: arrays.view(copy_of(tensor), tensor.type, tensor.shape) for tensor in parse(data)}
+    return {tensor.name: arrays.view(copy_of(tensor), tensor) for tensor in parse(data)}
 
 
 def load_file(filename: str | os.PathLike[str], *, backend: str = "mmap") -> dict[str, numpy.ndarray[Any, Any]]:

@@ -52,7 +52,7 @@ def save_file(
 def load(data: bytes) -> dict[str, torch.Tensor]:
     """Copies of the tensors of a safetensors file in memory, on the CPU."""
     arrays = TorchArrays()
-    return {tensor.name: arrays.view(copy_of(tensor), tensor.type, tensor.shape) for tensor in parse(data)}
+    return {tensor.name: arrays.view(copy_of(tensor), tensor) for tensor in parse(data)}
 
 
 def load_file(
