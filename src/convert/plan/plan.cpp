@@ -361,7 +361,7 @@ std::uint64_t ConversionPlan::bytes() const noexcept {
                          [](std::uint64_t sum, const PlannedFile& file) { return sum + file.bytes; });
 }
 
-const Path& ConversionPlan::model_path() const noexcept { return files[opened].path; }
+const Path& ConversionPlan::model_path() const noexcept { return files[main_file].path; }
 
 Result<ConversionPlan> plan_conversion(const Model& source, const Path& target,
                                        const ConvertOptions& options) {
