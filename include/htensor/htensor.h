@@ -755,7 +755,7 @@ typedef struct ht_seal_entry {
 HT_C_API ht_status ht_seal_describe(const ht_seal* seal, ht_seal_info* info, ht_error** error);
 /// The same about the file at `index`. HT_OUT_OF_BOUNDS.
 HT_C_API ht_status ht_seal_file(const ht_seal* seal, size_t index, ht_seal_entry* entry, ht_error** error);
-/// The same about the tensor at `index`, in file order. HT_OUT_OF_BOUNDS.
+/// The same about the tensor at `index`. HT_OUT_OF_BOUNDS.
 HT_C_API ht_status ht_seal_tensor(const ht_seal* seal, size_t index, ht_seal_entry* entry, ht_error** error);
 
 typedef struct ht_verify_options {
