@@ -81,17 +81,18 @@ def check(error, code, path):
 
 
 @pytest.mark.parametrize("name", CODES)
-def test_hostile_file_has_its_code(corpus, name):
+def test_hostile_file_has_its_code(corpus, tmp_path, name):
     path = corpus / name
     strict, incomplete = CODES[name]
     with pytest.raises(htensor.Error) as caught:
         htensor.open(path)
     check(caught.value, strict, path)
     rule = caught.value.rule
-    for call in (lambda: htensor.load(path), lambda: htensor.convert(path, path.with_name("never.irpa"))):
+    for call in (lambda: htensor.load(path), lambda: htensor.convert(path, tmp_path / "never.irpa")):
         with pytest.raises(htensor.Error) as caught:
             call()
         check(caught.value, strict, path)
+    assert list(tmp_path.iterdir()) == []
     with pytest.raises(htensor.Error) as caught:
         htensor.from_bytes(path.read_bytes())
     assert (caught.value.code, caught.value.rule) == (strict, rule)
