@@ -111,7 +111,7 @@ def test_counts_return(path, tmp_path, use):
     folder = tmp_path / "out"
     folder.mkdir()
     native = htensor._model._native
-    kinds = [htensor.Model, htensor.Tensor, native.Buffer, native.Model, native.Tensor, safe_open, np.dtype("float32"), None, True]
+    kinds = [htensor.Model, htensor.Tensor, native.Buffer, native.Model, native.Tensor, safe_open, np.dtype("float32")]
     counted = [*kinds, htensor.Error, htensor.Raw, SafetensorError]
     use(path, folder)
     use(path, folder)
@@ -128,5 +128,5 @@ def test_counts_return(path, tmp_path, use):
     assert len(gc.get_objects()) - objects < 100
     assert sorted(os.listdir("/proc/self/fd")) == descriptors
     assert mappings_of(path.parent, folder) == []
-    alive = [item for item in gc.get_objects() if isinstance(item, (htensor.Model, htensor.Tensor, safe_open))]
+    alive = [item for item in gc.get_objects() if issubclass(type(item), (htensor.Model, htensor.Tensor, safe_open))]
     assert alive == []
