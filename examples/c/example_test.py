@@ -2,7 +2,8 @@
 """Installs the built library and uses it from C: by find_package, by pkg-config and as a static library.
 
 Usage: example_test.py BUILD WORK C_COMPILER SANITIZERS
-The program runs under valgrind, unless the library has sanitizers or valgrind is not installed.
+The program runs under valgrind, unless the library has sanitizers. Exits with 77, after the other checks, if
+valgrind or pkg-config is missing.
 """
 
 import os
@@ -17,6 +18,7 @@ WARNINGS = ["-std=c11", "-O1", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion",
 if SANITIZERS and "clang" in COMPILER:
     # The sanitizers of the library need the C++ part of their runtime, which a C program does not link by itself.
     WARNINGS += ["-fsanitize-link-c++-runtime", "-Wl,--no-as-needed,-lstdc++", "-Wno-unused-command-line-argument"]
+skipped = []
 
 
 def run(*command, **options):
@@ -30,10 +32,12 @@ def run_example(program, name, environment):
     folder = pathlib.Path(WORK).resolve() / f"run_{name}"
     folder.mkdir()
     command = [program]
-    if not SANITIZERS and shutil.which("valgrind"):
+    if SANITIZERS:
+        pass
+    elif shutil.which("valgrind"):
         command = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "--show-leak-kinds=definite,indirect", "--errors-for-leak-kinds=definite,indirect", *command]
-    elif not SANITIZERS:
-        print("valgrind is not installed: leaks were not looked for")
+    else:
+        skipped.append(f"{name} under valgrind: valgrind not found (apt install valgrind)")
     output = run(*command, cwd=folder, env=environment)
     expected = ["weight [2, 3]", "author = examples/c", "weight: min 1, max 6, mean 3.5", "the last value is 6", "intact", "every tensor is the same"]
     for text in expected:
@@ -58,7 +62,7 @@ def main():
     run_example(work / "build" / "example", "find_package", environment)
 
     if not shutil.which("pkg-config"):
-        print("pkg-config is not installed: its file was not tried")
+        skipped.append("pkg_config and archive: pkg-config not found (apt install pkg-config)")
         return
     environment["PKG_CONFIG_PATH"] = str(next(prefix.glob("**/htensor-c.pc")).parent)
     flags = run("pkg-config", "--cflags", "--libs", "htensor-c", env=environment).split()
@@ -78,3 +82,6 @@ def main():
 
 if __name__ == "__main__":
     main()
+    for text in skipped:
+        print(f"skipped: {text}")
+    sys.exit(77 if skipped else 0)

@@ -36,10 +36,12 @@
 // valid as long as that handle. The library uses arguments during the call only, unless the comment of the
 // function says otherwise.
 //
-// Threads. Many threads may use the same handle at once; `_free` must not run at the same time as another use
-// of that handle. Callbacks run on the thread that called the function, except `release` of
-// ht_model_open_bytes, which runs on the thread that frees the last handle. A callback must not call
-// `longjmp` or throw.
+// Threads. Any function may be called on any thread, and many threads may use the same handle at once;
+// `_free` must not run at the same time as another use of that handle. Callbacks run on the thread that
+// called the function, except `release` of ht_model_open_bytes, which runs on the thread that frees the last
+// handle. A callback must not call `longjmp` or throw.
+//
+// These rules apply to every function; its comment states ownership, threads and errors where they differ.
 //
 // Text. Strings are UTF-8 and end with NUL; paths are in the encoding of the operating system. Names of
 // tensors and keys of metadata may contain NUL, so each is an `ht_string` with a size. In arguments, a size
@@ -145,6 +147,7 @@ HT_C_API const char* ht_status_name(ht_status status);
 // immutable. These functions accept NULL, which stands for HT_OK. If memory ran out, the error has its code,
 // and its texts may be empty.
 
+/// The kind of the error, for `switch`; equal to the status that the failed function returned.
 HT_C_API ht_status ht_error_code(const ht_error* error);
 /// The name of the broken rule, which stays the same between releases: "rank_is_at_most_8".
 HT_C_API const char* ht_error_rule(const ht_error* error);
@@ -163,10 +166,11 @@ HT_C_API int ht_error_errno(const ht_error* error);
 /// Path, message and code in one line: "model.ht: data ends at byte 640 but the file has 600 bytes
 /// [truncated]".
 HT_C_API const char* ht_error_text(const ht_error* error);
+/// Releases the error and its texts. Errors in a result belong to the result: do not free them.
 HT_C_API void ht_error_free(ht_error* error);
 
 /// Releases a result and everything that it points to; accepts NULL. Handles have their own `_free`
-/// functions.
+/// functions. No other thread may use the result at the same time.
 HT_C_API void ht_result_free(const void* result);
 
 // Values that several functions share.
@@ -276,6 +280,7 @@ HT_C_API ht_cancel* ht_cancel_create(void);
 /// Cancels all current and later calls that name the object. May be called on any thread, but not in a signal
 /// handler.
 HT_C_API void ht_cancel_request(ht_cancel* cancel);
+/// Releases the object after the last call that names it has returned.
 HT_C_API void ht_cancel_free(ht_cancel* cancel);
 
 // The library.
@@ -334,7 +339,7 @@ HT_C_API ht_status ht_model_open_bytes(const void* data, size_t bytes, void (*re
 /// Opens the file of a descriptor. The library duplicates the descriptor, so the caller may close its own.
 HT_C_API ht_status ht_model_open_fd(int fd, const ht_open_options* options, ht_model** model,
                                     ht_error** error);
-/// Tensors, their bytes and DLPack exports stay valid after their model is freed.
+/// Releases the model. Its tensors, their bytes and DLPack exports stay valid.
 HT_C_API void ht_model_free(ht_model* model);
 
 /// The name of the format: "safetensors", "gguf", "irpa", "ht", "npy".
@@ -412,6 +417,8 @@ HT_C_API ht_status ht_model_at(const ht_model* model, size_t index, ht_tensor** 
 /// boundary or are not whole blocks: use ht_tensor_read.
 HT_C_API ht_status ht_tensor_rows(const ht_tensor* tensor, int64_t begin, int64_t end, ht_tensor** rows,
                                   ht_error** error);
+/// Releases the tensor. Pointers from ht_tensor_data and ht_tensor_private_data become invalid; DLPack
+/// exports stay valid.
 HT_C_API void ht_tensor_free(ht_tensor* tensor);
 
 /// The same for a handle. For a handle to rows, `dims`, `byte_size` and `offset` describe the rows, and
@@ -484,7 +491,7 @@ HT_C_API ht_status ht_tensor_data(const ht_tensor* tensor, const void** data, si
                                   ht_error** error);
 /// Returns the stored bytes in writable memory, valid as long as `tensor`: private pages of the file, which
 /// the system copies when they are written. Writes are visible through all such pointers into this model, but
-/// never in the file, nor to other functions.
+/// never in the file, nor to other functions. The library does not synchronize writes of several threads.
 HT_C_API ht_status ht_tensor_private_data(const ht_tensor* tensor, void** data, size_t* bytes,
                                           ht_error** error);
 /// Writes `bytes` bytes of the tensor in row-major little-endian form to `out`, from byte `begin` of that
@@ -530,10 +537,11 @@ typedef struct ht_read_options {
 /// HT_WOULD_LOSE, HT_UNSUPPORTED_ENCODING for blocks as stored unless whole rows are selected.
 HT_C_API ht_status ht_tensor_read(const ht_tensor* tensor, const ht_slice* slices, size_t slice_count,
                                   const ht_read_options* options, void* out, size_t bytes, ht_error** error);
-/// Writes the selected values as F32 or F64. `count` must be the number of selected values. I64 and U64 are
-/// rounded to F64; for other types HT_WOULD_LOSE as above.
+/// Writes the selected values as F32. `count` must be the number of selected values. HT_WOULD_LOSE unless F32
+/// holds every value of the stored type; other errors as for ht_tensor_read.
 HT_C_API ht_status ht_tensor_read_f32(const ht_tensor* tensor, const ht_slice* slices, size_t slice_count,
                                       float* out, size_t count, ht_error** error);
+/// The same as F64, but I64 and U64 are rounded.
 HT_C_API ht_status ht_tensor_read_f64(const ht_tensor* tensor, const ht_slice* slices, size_t slice_count,
                                       double* out, size_t count, ht_error** error);
 /// Writes one element as F64. `index` has `rank` indices, one per dimension. HT_OUT_OF_BOUNDS,
@@ -726,6 +734,7 @@ HT_C_API ht_status ht_model_seal(const ht_model* model, const ht_hash_options* o
 /// Reads the seal of the model at `path`, or the seal itself if `path` ends in ".htseal". HT_NOT_SEALED,
 /// HT_BAD_SEAL.
 HT_C_API ht_status ht_seal_read(const char* path, ht_seal** seal, ht_error** error);
+/// Releases the seal in memory; its file stays.
 HT_C_API void ht_seal_free(ht_seal* seal);
 
 typedef struct ht_seal_info {
@@ -748,9 +757,11 @@ typedef struct ht_seal_entry {
   size_t file_index;  // of a tensor; SIZE_MAX for a splat
 } ht_seal_entry;
 
-/// Facts about a seal, its files and its tensors. Texts belong to the seal. HT_OUT_OF_BOUNDS.
+/// Fills in facts about the seal. Texts belong to the seal.
 HT_C_API ht_status ht_seal_describe(const ht_seal* seal, ht_seal_info* info, ht_error** error);
+/// The same about the file at `index`. HT_OUT_OF_BOUNDS.
 HT_C_API ht_status ht_seal_file(const ht_seal* seal, size_t index, ht_seal_entry* entry, ht_error** error);
+/// The same about the tensor at `index`. HT_OUT_OF_BOUNDS.
 HT_C_API ht_status ht_seal_tensor(const ht_seal* seal, size_t index, ht_seal_entry* entry, ht_error** error);
 
 typedef struct ht_verify_options {
@@ -1089,6 +1100,7 @@ HT_C_API ht_status ht_save_to_memory(const ht_tensor_to_save* tensors, size_t te
 /// more than one lane and for dtypes that the library lacks, HT_BAD_VERSION for a major version other than 1.
 HT_C_API ht_status ht_from_dlpack(const struct DLManagedTensor* managed, ht_tensor_to_save* tensor,
                                   ht_error** error);
+/// The same from the versioned form, which also has dtypes of 8 bits and fewer.
 HT_C_API ht_status ht_from_dlpack_versioned(const struct DLManagedTensorVersioned* managed,
                                             ht_tensor_to_save* tensor, ht_error** error);
 

@@ -3,6 +3,7 @@
 import collections.abc
 import os
 import pathlib
+import sys
 import time
 import weakref
 
@@ -193,7 +194,23 @@ def test_metadata_of_other_types_is_refused(tmp_path, value):
     assert not (tmp_path / "m.gguf").exists()
 
 
-def test_sixty_thousand_tensors(capsys):
+def calls_of(function):
+    """The number of calls of Python and C functions that a function makes."""
+    count = 0
+
+    def note(frame, event, argument):
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_sixty_thousand_tensors_are_listed_without_a_python_call_per_tensor(capsys):
     count = 60_000
     tensors = {f"model.layers.{i // 100}.experts.{i % 100}.weight": ("F32", (1,), b"\0\0\0\0") for i in range(count)}
     data = safetensors_bytes(tensors)
@@ -204,6 +221,16 @@ def test_sixty_thousand_tensors(capsys):
     listed = time.perf_counter()
     assert len(rows) == count and [row[0] for row in rows] == list(tensors)
     assert rows[-1][1:] == ("F32", (1,), 4)
+    names = list(tensors)[:1000]
+    # Reading facts of tensors and looking them up runs no Python function.
+    for listing in (lambda: [(name, t.type, t.shape, t.nbytes, t.offset) for name, t in model.items()],
+                    lambda: [t.name for t in model.values()], lambda: list(model), lambda: len(model),
+                    lambda: [name in model and model[name].index for name in names]):  # fmt: skip
+        assert calls_of(listing) < 20
+    # A listed tensor is freed before the next one is created.
+    before = sys.getrefcount(htensor.Tensor)
+    for tensor in model.values():
+        assert sys.getrefcount(htensor.Tensor) - before < 5, tensor
     with capsys.disabled():
         print(f"\n60,000 tensors: opened in {1e3 * (opened - begin):.0f} ms, listed in {1e3 * (listed - opened):.0f} ms")
 

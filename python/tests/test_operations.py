@@ -483,12 +483,61 @@ def test_keyboard_interrupt_leaves_nothing(big, tmp_path, verb):
     assert sorted(os.listdir(tmp_path)) == before
 
 
-def test_calls_on_other_threads_ignore_signals(big):
+@pytest.mark.parametrize("from_callback", [True, False])
+def test_calls_on_other_threads_ignore_signals(big, from_callback):
+    """Signals that the system delivers to a thread during its call: Python handles them on the main thread."""
+    expected = htensor.hash(big).digest
+    handled, results, sent = [], [], []
+
+    def send(*progress):
+        sent.append(1)
+        signal.pthread_kill(thread.ident, signal.SIGUSR1)
+
+    def work():
+        options = {"progress": send} if from_callback else {}
+        results.append(htensor.hash(big, **options).digest)
+
+    previous = signal.signal(signal.SIGUSR1, lambda number, frame: handled.append(threading.get_ident()))
+    try:
+        thread = threading.Thread(target=work)
+        thread.start()
+        while thread.is_alive():
+            if not from_callback:
+                send()
+            thread.join(0.002)
+    finally:
+        signal.signal(signal.SIGUSR1, previous)
+    assert results == [expected]
+    assert sent and handled and set(handled) == {threading.main_thread().ident}
+
+
+def test_exception_of_a_signal_handler_ends_the_main_thread_only(big):
+    """The handler raises on the main thread; the call of the other thread returns its result."""
+    class Stop(Exception):
+        pass
+
+    def stop(number, frame):
+        raise Stop
+
+    expected = htensor.hash(big).digest
     results = []
-    thread = threading.Thread(target=lambda: results.append(htensor.hash(big)))
-    thread.start()
-    thread.join()
-    assert len(results) == 1
+    raised = threading.Event()
+
+    def wait(done, total):
+        os.kill(os.getpid(), signal.SIGUSR1) if not raised.is_set() else None
+        assert raised.wait(60)
+
+    previous = signal.signal(signal.SIGUSR1, stop)
+    try:
+        thread = threading.Thread(target=lambda: results.append(htensor.hash(big, progress=wait).digest))
+        with pytest.raises(Stop):
+            thread.start()
+            raised.wait(60)
+        raised.set()
+        thread.join()
+    finally:
+        signal.signal(signal.SIGUSR1, previous)
+    assert results == [expected]
 
 
 class Terminal(io.StringIO):

@@ -7,6 +7,7 @@ import pathlib
 import pickle
 import random
 import struct
+import sys
 import threading
 
 import pytest
@@ -341,11 +342,16 @@ def test_threads_share_one_file(path):
     assert not failures
 
 
-def test_many_tensors_are_listed_fast(tmp_path):
-    names = [f"layers.{i}.w" for i in range(60_000)]
+def many_tensors(path, count):
+    names = [f"layers.{i}.w" for i in range(count)]
     entry = '"%s":{"dtype":"U8","shape":[1],"data_offsets":[%d,%d]}'
     header = ",".join(entry % (name, i, i + 1) for i, name in enumerate(names))
-    (tmp_path / "m").write_bytes(file_of(f"{{{header}}}".encode(), bytes(60_000)))
+    path.write_bytes(file_of(f"{{{header}}}".encode(), bytes(count)))
+    return names
+
+
+def test_sixty_thousand_tensors_are_listed_and_read(tmp_path):
+    names = many_tensors(tmp_path / "m", 60_000)
     with safe_open(tmp_path / "m", "np") as file:
         assert file.offset_keys() == names and file.keys() == sorted(names)
         assert len(file.get_tensors()) == 60_000
@@ -363,3 +369,26 @@ def test_shapes_that_numpy_refuses_are_a_safetensor_error(tmp_path, backend, sha
             with pytest.raises(SafetensorError, match="which numpy refuses") as caught:
                 use()
             assert caught.value.code == "bad_shape" and caught.value.tensor == "w" and caught.value.hint
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_calls_grow_linearly_with_the_number_of_tensors(tmp_path, backend):
+    def calls(count):
+        """The number of calls of Python and C functions that listing and reading `count` tensors takes."""
+        many_tensors(tmp_path / "m", count)
+        made = 0
+
+        def note(frame, event, argument):
+            nonlocal made
+            made += event in ("call", "c_call")
+
+        with safe_open(tmp_path / "m", "np", backend=backend) as file:
+            sys.setprofile(note)
+            try:
+                file.keys(), file.offset_keys(), file.get_tensors()
+            finally:
+                sys.setprofile(None)
+        return made
+
+    few, many = calls(100), calls(2000)
+    assert many <= 20 * few and many < 60 * 2000

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import math
 import os
+import pathlib
 import signal
 import struct
 import subprocess
@@ -279,7 +280,17 @@ def test_dlpack_options(every):
     with pytest.raises(BufferError):
         model["F8_E4M3"].__dlpack__()
     assert "dltensor_versioned" in repr(model["F8_E4M3"].__dlpack__(max_version=(1, 1)))
-    gc.collect()  # unused capsules delete their tensors
+
+
+def test_unused_capsules_delete_their_tensors(path):
+    capsules = []
+    for options in ({}, {"max_version": (1, 0)}, {"copy": True}, {"max_version": (1, 1), "copy": True}):
+        capsules.append(htensor.open(path)["half"].__dlpack__(**options))
+    gc.collect()
+    assert str(path) in pathlib.Path("/proc/self/maps").read_text()
+    del capsules
+    gc.collect()
+    assert str(path) not in pathlib.Path("/proc/self/maps").read_text()
 
 
 @needs_torch

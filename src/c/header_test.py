@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Compiles htensor.h by itself, as C and C++, and the C code in README.md and at the top of the header.
+"""Compiles htensor.h by itself, as C and C++, and all C code of README.md, docs/c.md and the top of the header.
+Checks that each function of the header has a doc comment.
 
-Usage: header_test.py INCLUDE README COMPILER…
+Usage: header_test.py INCLUDE README C_PAGE COMPILER…
 """
 
 import pathlib
@@ -25,8 +26,19 @@ ht_status use(const ht_tensor* tensor, DLManagedTensorVersioned** managed) {
 """
 
 
+# The variables that the code of a page may use without declaring them.
+CONTEXT = {
+    "error": "ht_error* error = NULL;",
+    "model": "ht_model* model = NULL;",
+    "tensor": "const ht_tensor* tensor = NULL;",
+    "values": "float values[512];",
+}
+
+
 def compile_as(compiler, language, standard, include, source):
     command = [compiler, "-x", language, f"-std={standard}", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only", "-I", include, source]
+    if "block" in pathlib.Path(source).stem:
+        command.insert(-1, "-Wno-unused-variable")
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(command)}:\n{done.stderr}\n{pathlib.Path(source).read_text()}")
@@ -43,13 +55,36 @@ def first_page(header):
     return text[text.index("#include") : text.rindex("}") + 1] + "\n"
 
 
+def programs_of(page):
+    """The ```c blocks of a page, each as the body of a function."""
+    blocks = re.findall(r"^```c\n(.*?)^```", pathlib.Path(page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    if not blocks:
+        sys.exit(f"{page} has no C code")
+    for block in blocks:
+        given = [text for name, text in CONTEXT.items() if not re.search(rf"\b\w+\*? {name}\b(\[.*\])*( =|;)", block)]
+        lines = ["#include <htensor/htensor.h>", "#include <stdio.h>", "int use(void);", "int use(void) {", *given, block, "return 0;", "}"]
+        yield "\n".join(lines) + "\n"
+
+
+def functions_without_comment(header):
+    """The functions of the header whose declaration does not follow a `///` comment."""
+    lines = header.read_text(encoding="utf-8").splitlines()
+    return [
+        f"{header}:{number + 1}: {line}"
+        for number, line in enumerate(lines)
+        if line.startswith("HT_C_API") and not lines[number - 1].startswith("///")
+    ]
+
+
 def main():
-    include, readme = sys.argv[1:3]
-    compilers = [name for name in sys.argv[3:] if shutil.which(name)]
+    include, readme, page = sys.argv[1:4]
+    compilers = [name for name in sys.argv[4:] if shutil.which(name)]
     header = pathlib.Path(include) / "htensor" / "htensor.h"
     if re.search(r"\t", header.read_text(encoding="utf-8")):
         sys.exit("htensor.h has a tab")
-    snippets = re.findall(r"```c\n(.*?)```", pathlib.Path(readme).read_text(encoding="utf-8"), re.DOTALL)
+    bare = functions_without_comment(header)
+    if bare:
+        sys.exit("\n".join(["functions without a doc comment:", *bare]))
     program = first_page(header)
     if "int main" not in program:
         sys.exit("htensor.h has no program on its first page")
@@ -58,10 +93,12 @@ def main():
         "twice": "#include <htensor/htensor.h>\n#include <htensor/htensor.h>\n",
         "before_dlpack": "#include <htensor/htensor.h>\n" + DLPACK + USE,
         "after_dlpack": DLPACK + "#include <htensor/htensor.h>\n" + USE,
-        "readme": "".join(snippets),
     }
+    fragments = {"first_page": program}
+    for name, path in (("readme", readme), ("page", page)):
+        fragments.update((f"{name}_block_{number}", text) for number, text in enumerate(programs_of(path)))
     with tempfile.TemporaryDirectory() as folder:
-        for name, text in {**sources, "first_page": program}.items():
+        for name, text in {**sources, **fragments}.items():
             path = pathlib.Path(folder) / f"{name}.c"
             path.write_text(text, encoding="utf-8")
             for compiler in compilers:

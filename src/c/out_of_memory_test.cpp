@@ -1,5 +1,8 @@
 // Calls each function while its n-th allocation fails, for all n. The call returns HT_OUT_OF_MEMORY and leaks
 // nothing, and the function works afterwards. A separate program, because it replaces operator new.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <functional>
 #include <map>
@@ -19,6 +22,11 @@ using testing::sized;
 
 class COutOfMemory : public testing::CApi {
  protected:
+  // Files are in memory if possible: thousands of conversions would wait for fsync.
+  static void SetUpTestSuite() {
+    if (::access("/dev/shm", W_OK) == 0) ::setenv("TMPDIR", "/dev/shm", 1);
+  }
+
   // Repeats the call with 0, 1, 2, … allowed allocations until it succeeds.
   void run_with_failing_allocations(const char* name, const std::function<ht_status(ht_error**)>& call) {
     for (int allowed = 0; allowed < 5000; ++allowed) {
@@ -35,6 +43,43 @@ class COutOfMemory : public testing::CApi {
       ht_error_free(error);
     }
     FAIL() << name << " never succeeds";
+  }
+
+  // The same with a limit for all threads together. Returns the number of allocations that failed on threads
+  // of the library. Skips some limits above 64, because a call may allocate often and writes files.
+  static std::size_t run_with_failures_on_all_threads(const char* name,
+                                                      const std::function<ht_status(ht_error**)>& call) {
+    std::size_t failures = 0;
+    for (int allowed = 0; allowed < 50'000; allowed += 1 + allowed / 64) {
+      ht_error* error = nullptr;
+      ht_status status = HT_OK;
+      {
+        const testing::AllocationLimit limit(allowed, testing::AllocationLimit::Threads::all);
+        status = call(&error);
+        failures += limit.failures_of_other_threads();
+      }
+      if (status == HT_OK) return failures;
+      EXPECT_EQ(status, HT_OUT_OF_MEMORY) << name << ", " << allowed << ": " << ht_error_text(error);
+      EXPECT_EQ(ht_error_code(error), status) << name;
+      ht_error_free(error);
+      if (HasFailure()) return failures;
+    }
+    ADD_FAILURE() << name << " never succeeds";
+    return failures;
+  }
+
+  Handle<ht_model> try_open(const std::string& path, ht_error** error) {
+    ht_model* model = nullptr;
+    return Handle<ht_model>(ht_model_open(path.c_str(), nullptr, &model, error) == HT_OK ? model : nullptr);
+  }
+
+  // Two tensors of 4 MiB in 512 rows: "a" and "b", F32.
+  std::string large_model() {
+    const std::vector<std::int64_t> dims{512, 2048};
+    std::vector<float> values(512 * 2048);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 1000);
+    save("large.safetensors", {dense("a", HT_F32, dims, values), dense("b", HT_F32, dims, values)});
+    return path("large.safetensors");
   }
 };
 
@@ -236,6 +281,234 @@ TEST_F(COutOfMemory, every_function_returns_out_of_memory) {
   });
   const testing::AllocationLimit none(0);
   EXPECT_EQ(ht_cancel_create(), nullptr);
+}
+
+// Each call uses a new model, because a model keeps its mappings and metadata after the first call.
+TEST_F(COutOfMemory, first_use_of_a_model_returns_out_of_memory) {
+  testing::write_file(folder_ / "all.gguf", testing::all_values(std::endian::little).bytes());
+  static_cast<void>(small_model());
+  const std::string gguf = path("all.gguf");
+  const std::string file = path("m.safetensors");
+  run_with_failing_allocations("open_fd", [&](ht_error** e) {
+    const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+    ht_model* model = nullptr;
+    const auto status = ht_model_open_fd(fd, nullptr, &model, e);
+    ::close(fd);
+    if (status == HT_OK) ht_model_free(model);
+    return status;
+  });
+  const auto keys = open("all.gguf");
+  for (std::size_t i = 0; i < ht_model_metadata_count(keys.get()); ++i) {
+    const ht_metadata_item* known = nullptr;
+    ASSERT_EQ(ht_model_metadata_at(keys.get(), i, &known, failed_.out()), HT_OK) << failed_;
+    run_with_failing_allocations("metadata_get", [&](ht_error** e) {
+      const auto model = try_open(gguf, e);
+      const ht_metadata_item* item = nullptr;
+      return model == nullptr
+                 ? HT_OUT_OF_MEMORY
+                 : ht_model_metadata_get(model.get(), known->key.data, known->key.size, &item, e);
+    });
+  }
+  const auto on_tensor = [&](const char* name, const std::function<ht_status(ht_tensor*, ht_error**)>& call) {
+    run_with_failing_allocations(name, [&](ht_error** e) {
+      const auto model = try_open(file, e);
+      ht_tensor* tensor = nullptr;
+      if (model == nullptr || ht_model_get(model.get(), "w", 0, &tensor, e) != HT_OK) return HT_OUT_OF_MEMORY;
+      const Handle<ht_tensor> owner(tensor);
+      return call(tensor, e);
+    });
+  };
+  on_tensor("private_data", [](ht_tensor* tensor, ht_error** e) {
+    void* data = nullptr;
+    return ht_tensor_private_data(tensor, &data, nullptr, e);
+  });
+  on_tensor("read", [](ht_tensor* tensor, ht_error** e) {
+    const ht_slice slices[] = {{1, 2, 1}, {0, 3, 2}};
+    auto options = sized<ht_read_options>();
+    options.type = HT_BF16;
+    options.rounding = HT_ROUND_STOCHASTIC;
+    options.saturate = 1;
+    std::uint16_t values[2] = {};
+    return ht_tensor_read(tensor, slices, 2, &options, values, sizeof(values), e);
+  });
+  for (const auto access : {HT_ACCESS_READ_ONLY, HT_ACCESS_PRIVATE}) {
+    on_tensor("to_dlpack", [&](ht_tensor* tensor, ht_error** e) {
+      DLManagedTensor* managed = nullptr;
+      const auto status = ht_tensor_to_dlpack(tensor, access, &managed, e);
+      if (status == HT_OK) managed->deleter(managed);
+      return status;
+    });
+    on_tensor("to_dlpack_versioned", [&](ht_tensor* tensor, ht_error** e) {
+      DLManagedTensorVersioned* managed = nullptr;
+      const auto status = ht_tensor_to_dlpack_versioned(tensor, access, &managed, e);
+      if (status == HT_OK) managed->deleter(managed);
+      return status;
+    });
+  }
+  auto read = sized<ht_load_options>();
+  read.strategy = HT_STRATEGY_READ;
+  run_with_failing_allocations("load", [&](ht_error** e) {
+    const auto model = try_open(file, e);
+    const ht_loaded* loaded = nullptr;
+    const auto status = model == nullptr ? HT_OUT_OF_MEMORY : ht_model_load(model.get(), &read, &loaded, e);
+    ht_result_free(loaded);
+    return status;
+  });
+}
+
+TEST_F(COutOfMemory, from_dlpack_returns_out_of_memory) {
+  const auto tensor = get(small_model(), "w");
+  DLManagedTensor* plain = nullptr;
+  DLManagedTensorVersioned* versioned = nullptr;
+  ASSERT_EQ(ht_tensor_to_dlpack(tensor.get(), HT_ACCESS_COPY, &plain, failed_.out()), HT_OK) << failed_;
+  ASSERT_EQ(ht_tensor_to_dlpack_versioned(tensor.get(), HT_ACCESS_COPY, &versioned, failed_.out()), HT_OK)
+      << failed_;
+  auto described = sized<ht_tensor_to_save>();
+  run_with_failing_allocations("from_dlpack",
+                               [&](ht_error** e) { return ht_from_dlpack(plain, &described, e); });
+  run_with_failing_allocations("from_dlpack_versioned", [&](ht_error** e) {
+    return ht_from_dlpack_versioned(versioned, &described, e);
+  });
+  // A refusal allocates its error.
+  versioned->major = 9;
+  for (int allowed = 0; allowed < 20; ++allowed) {
+    ht_error* error = nullptr;
+    ht_status status = HT_OK;
+    {
+      const testing::AllocationLimit limit(allowed);
+      status = ht_from_dlpack_versioned(versioned, &described, &error);
+    }
+    EXPECT_TRUE(status == HT_OUT_OF_MEMORY || status == HT_BAD_VERSION) << ht_error_text(error);
+    EXPECT_EQ(ht_error_code(error), status);
+    ht_error_free(error);
+  }
+  versioned->major = 1;
+  plain->deleter(plain);
+  versioned->deleter(versioned);
+}
+
+TEST_F(COutOfMemory, conversions_with_seal_shards_and_quantization_return_out_of_memory) {
+  const std::vector<std::int64_t> dims{2, 32};
+  const std::vector<float> values(64, 0.5F);
+  save("source.safetensors", {dense("v", HT_F32, dims, values), dense("w", HT_F32, dims, values)});
+  const auto model = open("source.safetensors");
+  const auto convert = [&](const char* name, const std::string& target, const ht_convert_options& options) {
+    run_with_failing_allocations(name, [&](ht_error** e) {
+      const ht_converted* converted = nullptr;
+      const auto status = ht_model_convert(model.get(), target.c_str(), &options, &converted, e);
+      ht_result_free(converted);
+      return status;
+    });
+  };
+  auto options = sized<ht_convert_options>();
+  options.force = 1;
+  options.seal = 1;
+  convert("sealed", path("sealed.irpa"), options);
+  options.shard_bytes = 256;
+  convert("sharded", path("sharded.safetensors"), options);
+  const ht_type_rule rule{"w", HT_Q8_0};
+  options = sized<ht_convert_options>();
+  options.force = 1;
+  options.types = &rule;
+  options.type_count = 1;
+  options.round = 1;
+  convert("quantized", path("quantized.gguf"), options);
+  EXPECT_TRUE(std::filesystem::exists(path("sealed.irpa.htseal")));
+  EXPECT_EQ(describe(get(open("quantized.gguf"), "w")).type, HT_Q8_0);
+  for (const auto& entry : std::filesystem::directory_iterator(path(""))) {
+    EXPECT_EQ(entry.path().filename().string().find(".tmp"), std::string::npos) << entry.path();
+  }
+}
+
+// With a progress callback, the threads of the library do the work while the calling thread waits.
+TEST_F(COutOfMemory, failures_on_threads_of_the_library_return_out_of_memory) {
+  const std::string file = large_model();
+  const auto model = open("large.safetensors");
+  const auto tensor = get(model, "a");
+  auto work = sized<ht_work>();
+  work.progress = [](void*, const ht_progress*) { return 0; };
+  std::map<std::string, std::size_t> failures;
+  const auto run = [&](const char* name, const std::function<ht_status(ht_error**)>& call) {
+    failures[name] = run_with_failures_on_all_threads(name, call);
+  };
+  auto statistics = sized<ht_statistics>();
+  run("statistics", [&](ht_error** e) { return ht_tensor_statistics(tensor.get(), &work, &statistics, e); });
+  auto read = sized<ht_read_options>();
+  read.type = HT_F16;
+  read.rounding = HT_ROUND_NEAREST_EVEN;
+  read.work = &work;
+  std::vector<std::uint16_t> values(512 * 2048);
+  run("read", [&](ht_error** e) {
+    return ht_tensor_read(tensor.get(), nullptr, 0, &read, values.data(), values.size() * 2, e);
+  });
+  auto hash = sized<ht_hash_options>();
+  hash.per_tensor = 1;
+  hash.work = &work;
+  run("hash", [&](ht_error** e) {
+    const ht_hashes* hashes = nullptr;
+    const auto status = ht_model_hash(model.get(), &hash, &hashes, e);
+    ht_result_free(hashes);
+    return status;
+  });
+  auto seal = sized<ht_hash_options>();
+  seal.work = &work;
+  run("seal", [&](ht_error** e) { return ht_model_seal(model.get(), &seal, nullptr, e); });
+  auto verify = sized<ht_verify_options>();
+  verify.work = &work;
+  run("verify", [&](ht_error** e) {
+    const ht_verification* found = nullptr;
+    const auto status = ht_verify(file.c_str(), &verify, &found, e);
+    if (status == HT_OK) EXPECT_TRUE(found->ok);
+    ht_result_free(found);
+    return status;
+  });
+  auto load = sized<ht_load_options>();
+  load.work = &work;
+  load.verify = 1;
+  for (const auto strategy : {HT_STRATEGY_MAPPED, HT_STRATEGY_READ}) {
+    load.strategy = strategy;
+    run(strategy == HT_STRATEGY_MAPPED ? "load_mapped" : "load_read", [&](ht_error** e) {
+      const auto fresh = try_open(file, e);
+      return fresh == nullptr ? HT_OUT_OF_MEMORY : ht_model_load(fresh.get(), &load, nullptr, e);
+    });
+  }
+  load.strategy = HT_STRATEGY_EXTERNAL;
+  std::vector<float> memory(2 * 512 * 2048);
+  run("load_into", [&](ht_error** e) {
+    return ht_model_load_into(
+        model.get(),
+        [](void* context, const ht_tensor_info* info) -> void* {
+          return static_cast<float*>(context) + info->index * 512 * 2048;
+        },
+        memory.data(), &load, nullptr, e);
+  });
+  auto diff = sized<ht_diff_options>();
+  diff.compare_values = 1;
+  diff.work = &work;
+  const auto other = open("large.safetensors");
+  run("diff", [&](ht_error** e) {
+    const ht_differences* found = nullptr;
+    const auto status = ht_diff(model.get(), other.get(), &diff, &found, e);
+    ht_result_free(found);
+    return status;
+  });
+  const ht_type_rule rule{"*", HT_Q8_0};
+  auto options = sized<ht_convert_options>();
+  options.force = 1;
+  options.seal = 1;
+  options.types = &rule;
+  options.type_count = 1;
+  options.round = 1;
+  options.work = &work;
+  const std::string target = path("quantized.gguf");
+  run("convert",
+      [&](ht_error** e) { return ht_model_convert(model.get(), target.c_str(), &options, nullptr, e); });
+  std::size_t all = 0;
+  for (const auto& [name, count] : failures) {
+    RecordProperty(name, static_cast<int>(count));
+    all += count;
+  }
+  EXPECT_GT(all, 0U) << "no thread of the library allocated";
 }
 
 TEST_F(COutOfMemory, describe_does_not_allocate_for_60000_tensors) {

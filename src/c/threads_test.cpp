@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "c/c_test.hpp"
+#include "c/dlpack.hpp"
 #include "format/gguf/gguf_test_file.hpp"
 
 namespace ht::c_threads_test {
@@ -91,6 +92,73 @@ TEST_F(CThreads, one_model_is_used_by_all) {
     }
   });
   EXPECT_EQ(failures, 0);
+}
+
+// Every thread writes files of its own; all threads seal and evict the one model.
+TEST_F(CThreads, one_model_is_written_by_all) {
+  const auto model = small_model();
+  const auto shared = get(model, "w");
+  std::mutex mutex;
+  std::vector<std::string> failures;
+  std::atomic<int> next = 0;
+  on_8_threads([&] {
+    const int thread = next++;
+    const auto check = [&](const char* name, const std::function<ht_status(ht_error**)>& call) {
+      ht_error* error = nullptr;
+      if (call(&error) == HT_OK) return;
+      const std::lock_guard lock(mutex);
+      failures.emplace_back(std::string(name) + ": " + ht_error_text(error));
+      ht_error_free(error);
+    };
+    const auto expect = [&](const char* name, bool holds) {
+      check(name, [&](ht_error**) { return holds ? HT_OK : HT_INTERNAL; });
+    };
+    const std::string target = path(std::to_string(thread) + ".irpa");
+    for (int round = 0; round < 5; ++round) {
+      auto options = sized<ht_convert_options>();
+      options.force = 1;
+      options.seal = 1;
+      check("convert", [&](ht_error** e) {
+        return ht_model_convert(model.get(), target.c_str(), &options, nullptr, e);
+      });
+      check("verify", [&](ht_error** e) {
+        const ht_verification* found = nullptr;
+        const auto status = ht_verify(target.c_str(), nullptr, &found, e);
+        expect("verdict", status != HT_OK || found->ok != 0);
+        ht_result_free(found);
+        return status;
+      });
+      auto of_model = sized<ht_tensor_to_save>();
+      of_model.name = {"w", 0};
+      of_model.tensor = shared.get();
+      auto saved = sized<ht_save_options>();
+      auto replace = sized<ht_convert_options>();
+      replace.force = 1;
+      saved.convert = &replace;
+      check("save", [&](ht_error** e) {
+        return ht_save(path(std::to_string(thread) + ".ht").c_str(), &of_model, 1, &saved, nullptr, e);
+      });
+      check("seal", [&](ht_error** e) { return ht_model_seal(model.get(), nullptr, nullptr, e); });
+      check("evict", [&](ht_error** e) { return ht_model_evict(model.get(), nullptr, nullptr, e); });
+      for (const auto access : {HT_ACCESS_READ_ONLY, HT_ACCESS_PRIVATE, HT_ACCESS_COPY}) {
+        check("to_dlpack_versioned", [&](ht_error** e) {
+          DLManagedTensorVersioned* managed = nullptr;
+          const auto status = ht_tensor_to_dlpack_versioned(shared.get(), access, &managed, e);
+          if (status != HT_OK) return status;
+          expect("dlpack", static_cast<const float*>(managed->dl_tensor.data)[5] == 6);
+          managed->deleter(managed);
+          return status;
+        });
+      }
+      check("private_data", [&](ht_error** e) {
+        void* data = nullptr;
+        const auto status = ht_tensor_private_data(shared.get(), &data, nullptr, e);
+        expect("private", status != HT_OK || static_cast<const float*>(data)[5] == 6);
+        return status;
+      });
+    }
+  });
+  EXPECT_EQ(failures, std::vector<std::string>());
 }
 
 }  // namespace

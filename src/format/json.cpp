@@ -3,11 +3,16 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <string>
 
 #include "format/format_errors.hpp"
 
 namespace ht::inline v1::json {
 namespace {
+
+// simdjson allocates at its first use, in functions that are noexcept. It is first used here, before main, so
+// that later exhaustion of memory is an error instead of std::terminate.
+[[maybe_unused]] const std::string simdjson_implementation = simdjson::get_active_implementation()->name();
 
 std::string_view words(simdjson::error_code error) {
   switch (error) {

@@ -11,14 +11,27 @@ std::atomic<std::size_t> live_bytes{0};
 std::atomic<std::size_t> peak_bytes{0};
 constexpr int unlimited = -1;
 thread_local int allocations_left = unlimited;
+std::atomic<int> shared_allocations_left{unlimited};
+std::atomic<std::size_t> other_failures{0};
+thread_local bool has_limit = false;
+
+// Counts an allocation and returns whether the limits permit it.
+bool permit_allocation() noexcept {
+  ++count;
+  if (allocations_left == 0) return false;
+  if (allocations_left > 0) --allocations_left;
+  int left = shared_allocations_left;
+  while (left > 0 && !shared_allocations_left.compare_exchange_weak(left, left - 1)) {
+  }
+  if (left == 0 && !has_limit) ++other_failures;
+  return left != 0;
+}
 
 // The size of a block is stored before it.
 constexpr std::size_t size_bytes = alignof(std::max_align_t);
 
 void* allocate(std::size_t bytes) noexcept {
-  ++count;
-  if (allocations_left == 0) return nullptr;
-  if (allocations_left > 0) --allocations_left;
+  if (!permit_allocation()) return nullptr;
   auto* const block = static_cast<std::byte*>(std::malloc(bytes + size_bytes));
   if (block == nullptr) return nullptr;
   *reinterpret_cast<std::size_t*>(block) = bytes;
@@ -48,9 +61,7 @@ void* operator new(std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept { 
 void* operator new[](std::size_t bytes, const std::nothrow_t& /*tag*/) noexcept { return allocate(bytes); }
 // Aligned memory is limited as well, but not measured.
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  ++count;
-  if (allocations_left == 0) throw std::bad_alloc();
-  if (allocations_left > 0) --allocations_left;
+  if (!permit_allocation()) throw std::bad_alloc();
   const auto multiple = static_cast<std::size_t>(alignment);
   void* const memory = std::aligned_alloc(multiple, (bytes + multiple - 1) / multiple * multiple);
   if (memory == nullptr) throw std::bad_alloc();
@@ -73,8 +84,22 @@ PeakMemory::PeakMemory() noexcept : start_(live_bytes) { peak_bytes = start_; }
 
 std::size_t PeakMemory::bytes() const noexcept { return peak_bytes - start_; }
 
-AllocationLimit::AllocationLimit(int allowed) noexcept { allocations_left = allowed; }
+AllocationLimit::AllocationLimit(int allowed, Threads threads) noexcept {
+  has_limit = true;
+  other_failures = 0;
+  if (threads == Threads::all) {
+    shared_allocations_left = allowed;
+  } else {
+    allocations_left = allowed;
+  }
+}
 
-AllocationLimit::~AllocationLimit() { allocations_left = unlimited; }
+AllocationLimit::~AllocationLimit() {
+  allocations_left = unlimited;
+  shared_allocations_left = unlimited;
+  has_limit = false;
+}
+
+std::size_t AllocationLimit::failures_of_other_threads() const noexcept { return other_failures; }
 
 }  // namespace ht::testing

@@ -20,13 +20,17 @@ class PeakMemory {
   std::size_t start_;
 };
 
-/// Lets this many allocations of the calling thread succeed and fails later ones, until the end of its scope.
+/// Lets this many allocations succeed and fails later ones, until the end of its scope. Counts those of the
+/// calling thread, or of all threads together. Only one may exist at a time.
 class AllocationLimit {
  public:
-  explicit AllocationLimit(int allowed) noexcept;
+  enum class Threads { calling, all };
+  explicit AllocationLimit(int allowed, Threads threads = Threads::calling) noexcept;
   AllocationLimit(const AllocationLimit&) = delete;
   AllocationLimit& operator=(const AllocationLimit&) = delete;
   ~AllocationLimit();
+  /// The number of allocations that failed on other threads.
+  [[nodiscard]] std::size_t failures_of_other_threads() const noexcept;
 };
 
 }  // namespace ht::testing
