@@ -175,7 +175,7 @@ RC_GTEST_PROP(ResultShape, of_reductions_is_a_number, ()) {
   }
 }
 
-RC_GTEST_PROP(ResultShape, of_copy_into_is_the_shape_of_the_target, ()) {
+RC_GTEST_PROP(ResultShape, copy_into_keeps_the_shape_of_the_target, ()) {
   const auto x = matrix<I16>(extent(), extent());
   const auto into = matrix<I16>(x.extent(0), x.extent(1));
   for (auto&& element : x) element = 3;

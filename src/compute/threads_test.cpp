@@ -164,7 +164,7 @@ TYPED_TEST(ThreadsOfLinearWith, weights_in_blocks) {
   expect_same_products(weights, true);
 }
 
-TEST(ThreadsOfLinear, of_f64) {
+TEST(ThreadsOfLinear, f64_results_do_not_depend_on_the_number_of_threads) {
   const auto weights = must(cast_lossy<BF16>(random_tensor<F32>(Rank<2>(1001, 520), 1)));
   const auto x = random_tensor<F64>(Rank<2>(1, 520), 2);
   expect_same_bits([&](Workers* workers) { return linear(x, weights, {.workers = workers}); });

@@ -11,8 +11,8 @@
 #include <htensor/compute/nn.hpp>
 #include <vector>
 
-#include "device/opencl/queue_test.hpp"
 #include "device/opencl/opencl_test.hpp"
+#include "device/opencl/queue_test.hpp"
 
 namespace ht::opencl_queue_test {
 namespace {
