@@ -63,12 +63,12 @@ void expect_maps_of_rows() {
   if (x.extent(2) % 2 == 1) RC_ASSERT(fails(rope(x), ErrorCode::bad_shape, "rotated_elements_are_pairs"));
 }
 
-RC_GTEST_PROP(ResultShape, of_maps_of_rows_is_the_shape_of_x, ()) {
+RC_GTEST_PROP(ResultShape, maps_of_rows_keep_the_shape_of_x, ()) {
   expect_maps_of_rows<F32>();
   expect_maps_of_rows<F64>();
 }
 
-RC_GTEST_PROP(ResultShape, of_maps_keeps_any_rank, ()) {
+RC_GTEST_PROP(ResultShape, maps_keep_any_rank, ()) {
   const auto scalar = zeros<F32>(Rank<0>());
   RC_ASSERT(is_new(silu(scalar), Rank<0>()));
   RC_ASSERT(is_new(gelu(scalar), Rank<0>()));
@@ -79,7 +79,7 @@ RC_GTEST_PROP(ResultShape, of_maps_keeps_any_rank, ()) {
   RC_ASSERT(is_new(swiglu(zeros<F64>(five), zeros<F64>(five)), five));
 }
 
-RC_GTEST_PROP(ResultShape, of_argmax_lacks_the_last_extent, ()) {
+RC_GTEST_PROP(ResultShape, argmax_lacks_the_last_extent, ()) {
   const auto x = zeros<F32>(Rank<3>(extent(), extent(), extent()));
   const auto largest = argmax(x);
   if (x.extent(2) == 0 && x.extent(0) * x.extent(1) > 0) {
@@ -89,7 +89,7 @@ RC_GTEST_PROP(ResultShape, of_argmax_lacks_the_last_extent, ()) {
   }
 }
 
-RC_GTEST_PROP(ResultShape, of_embedding_is_ids_by_columns, ()) {
+RC_GTEST_PROP(ResultShape, embedding_has_ids_by_columns, ()) {
   const std::int64_t rows = extent();
   const auto table = matrix<BF16>(rows, extent());
   const std::vector<std::int32_t> ids(rows == 0 ? 0 : static_cast<std::size_t>(extent()),
@@ -101,7 +101,7 @@ RC_GTEST_PROP(ResultShape, of_embedding_is_ids_by_columns, ()) {
   RC_ASSERT(is_new(embedding(blocks, ids), Rank<2>(ids.size(), 64)));
 }
 
-RC_GTEST_PROP(ResultShape, of_linear_is_x_with_the_rows_of_the_weights, ()) {
+RC_GTEST_PROP(ResultShape, linear_replaces_the_last_extent_of_x_by_the_rows_of_the_weights, ()) {
   const std::int64_t columns = extent();
   const auto weights = matrix<BF16>(extent(), columns);
   const std::int64_t rows = weights.extent(0);
@@ -117,7 +117,7 @@ RC_GTEST_PROP(ResultShape, of_linear_is_x_with_the_rows_of_the_weights, ()) {
   RC_ASSERT(is_new(matmul(as<F32>(weights), matrix<F32>(columns, batch)), Rank<2>(rows, batch)));
 }
 
-RC_GTEST_PROP(ResultShape, of_matmul_is_rows_by_columns, ()) {
+RC_GTEST_PROP(ResultShape, matmul_has_rows_by_columns, ()) {
   const std::int64_t m = extent();
   const std::int64_t k = extent();
   const std::int64_t n = extent();
@@ -132,7 +132,7 @@ RC_GTEST_PROP(ResultShape, of_matmul_is_rows_by_columns, ()) {
   RC_ASSERT(is_new(matmul(left, right), Rank<3>(batch, m, n)));
 }
 
-RC_GTEST_PROP(ResultShape, of_conv2d_counts_the_places_of_the_kernel, ()) {
+RC_GTEST_PROP(ResultShape, conv2d_counts_the_places_of_the_kernel, ()) {
   const std::int64_t groups = between(1, 3);
   const std::int64_t of_group = extent();
   const Conv2dOptions conv{.stride = {between(1, 3), between(1, 3)},
@@ -163,7 +163,7 @@ RC_GTEST_PROP(ResultShape, of_conv2d_counts_the_places_of_the_kernel, ()) {
   }
 }
 
-RC_GTEST_PROP(ResultShape, of_reductions_is_a_number, ()) {
+RC_GTEST_PROP(ResultShape, reductions_return_a_number, ()) {
   const auto x = matrix<F16>(extent(), extent());
   static_assert(std::same_as<decltype(must(sum(x))), float>);
   static_assert(std::same_as<decltype(must(max(x))), float>);

@@ -87,7 +87,7 @@ void expect_reads_rows_of_blocks() {
   EXPECT_TRUE(same_bits(must(embedding<F64>(view, ids)), must(embedding<F64>(table, ids))));
 }
 
-TEST(EmbeddingPages, of_other_rows_are_not_read) {
+TEST(EmbeddingPages, other_rows_are_not_read) {
   expect_reads_rows_of_dense<F32>();
   expect_reads_rows_of_dense<BF16>();
   expect_reads_rows_of_dense<F8_E4M3>();
