@@ -594,6 +594,7 @@ HT_C_API ht_status ht_tensor_to_dlpack_versioned(const ht_tensor* tensor, ht_acc
 /// The same with HT_ACCESS_COPY, with progress and cancellation of the copy. `work` may be NULL.
 HT_C_API ht_status ht_tensor_copy_to_dlpack(const ht_tensor* tensor, const ht_work* work,
                                             struct DLManagedTensor** managed, ht_error** error);
+/// The same as DLPack 1.1.
 HT_C_API ht_status ht_tensor_copy_to_dlpack_versioned(const ht_tensor* tensor, const ht_work* work,
                                                       struct DLManagedTensorVersioned** managed,
                                                       ht_error** error);
