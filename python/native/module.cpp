@@ -36,8 +36,8 @@ bool put(PyObject* dict, const char* key, PyObject* value) {
 }
 
 // The exception classes are defined in Python; htensor/_errors.py chooses one by the code.
-static PyObject* make_exception(ht_status status, const ht_error* error) {
-  Ref errors(PyImport_ImportModule("htensor._errors"));
+PyObject* to_exception(ht_status status, const ht_error* error) {
+  Ref errors(until_exit([] { return PyImport_ImportModule("htensor._errors"); }));
   if (!errors) return nullptr;
   Ref make(PyObject_GetAttrString(errors.get(), "from_native"));
   if (!make) return nullptr;
@@ -47,13 +47,11 @@ static PyObject* make_exception(ht_status status, const ht_error* error) {
   Ref path(PyUnicode_DecodeFSDefault(ht_error_path(error)));
   Ref tensor(text_of(ht_error_tensor(error)));
   if (!message || !hint || !path || !tensor) return nullptr;
-  return PyObject_CallFunction(make.get(), "ssOOOOLi", ht_status_name(status), ht_error_rule(error),
-                               message.get(), hint.get(), path.get(), tensor.get(),
-                               static_cast<long long>(ht_error_offset(error)), ht_error_errno(error));
-}
-
-PyObject* to_exception(ht_status status, const ht_error* error) {
-  return until_exit([&] { return make_exception(status, error); });
+  return until_exit([&] {
+    return PyObject_CallFunction(make.get(), "ssOOOOLi", ht_status_name(status), ht_error_rule(error),
+                                 message.get(), hint.get(), path.get(), tensor.get(),
+                                 static_cast<long long>(ht_error_offset(error)), ht_error_errno(error));
+  });
 }
 
 PyObject* raise(ht_status status, ht_error* error) {
@@ -97,10 +95,11 @@ int Work::report(void* context, const ht_progress* progress) {
   const bool stop = until_exit([&] {
     if (PyErr_Occurred() || PyErr_CheckSignals() != 0) return true;
     if (!self.callback_) return false;
-    const Ref answer(
+    PyObject* const answer =
         PyObject_CallFunction(self.callback_, "KKd", static_cast<unsigned long long>(progress->done_bytes),
-                              static_cast<unsigned long long>(progress->total_bytes), progress->seconds));
-    return !answer;
+                              static_cast<unsigned long long>(progress->total_bytes), progress->seconds);
+    Py_XDECREF(answer);
+    return answer == nullptr;
   });
   self.state_ = PyEval_SaveThread();
   return stop ? 1 : 0;

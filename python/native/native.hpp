@@ -24,7 +24,7 @@ bool is_finalizing();
 /// Calls `call()`, which takes the GIL or runs Python code. While the interpreter shuts down, Python
 /// before 3.14 ends a daemon thread at such a call by unwinding its stack. That would run destructors without
 /// the GIL, and abort the process at the first noexcept function. Instead, the thread waits here until the
-/// process exits.
+/// process exits. `call` must not have a local Ref, because its destructor would run first.
 template <class Call>
 auto until_exit(Call call) -> decltype(call()) {
   try {
