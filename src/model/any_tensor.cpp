@@ -168,6 +168,8 @@ Result<Storage> AnyTensor::private_storage() const {
     const Entry entry = this->entry();
     HT_TRY(ModelAccess::check_available(*state_, entry));
     const bool is_own = is_resident() && state_->residency->is_own_memory(index_);
+    // A page beyond the end of a truncated file would be SIGBUS wherever the pages are used.
+    if (!is_own) HT_TRY(located(state_->mapped->file(entry.file).source().check_unchanged()));
     auto memory = is_own ? resident_ : HT_TRY(located(state_->residency->map_private(index_)));
     const Bytes own = HT_TRY(own_part(memory.bytes));
     // The memory is writable; io::Memory has no mutable form.

@@ -52,6 +52,12 @@ TEST_F(PrivateStorage, is_written_without_changing_the_file) {
   EXPECT_EQ(model.at(0)->private_storage()->bytes()[0], ~before);
 }
 
+TEST_F(PrivateStorage, file_is_unchanged) {
+  const auto model = open();
+  std::filesystem::resize_file(path_, 4096);
+  expect_refusal(model.at(0)->private_storage(), ErrorCode::changed_underfoot, "file_is_unchanged");
+}
+
 TEST_F(PrivateStorage, is_mapped_once_per_file) {
   const auto model = open();
   const auto first = model.at(0)->private_storage().value();

@@ -158,7 +158,7 @@ TEST_F(CliSeal, a_huge_splat_is_refused_and_can_be_interrupted) {
     for (const std::string algorithm : {"xxh3-128", "sha256"}) {
       const auto without = run(verb + " s.irpa --algorithm " + algorithm);
       EXPECT_EQ(without.status, 2);
-      EXPECT_THAT(without.err, HasSubstr("tensor 's' is a splat of 1125899906842624 bytes"));
+      EXPECT_THAT(without.err, HasSubstr("tensor 's': splat has 1125899906842624 bytes"));
       EXPECT_THAT(without.err, HasSubstr("--max-splat"));
       EXPECT_THAT(without.err, HasSubstr("--algorithm crc64nvme"));
     }
