@@ -148,10 +148,7 @@ def test_drop_in_reads_of_the_missing_half(tmp_path, backend):
     with pytest.raises(SafetensorError) as caught:
         safe_open(path, "np", backend=backend)
     assert caught.value.code == "truncated"
-    if backend == "mmap":
-        assert np.array_equal(file.get_slice("w")[:2], values[:2])
-    else:
-        for call in (lambda: file.get_tensor("w"), lambda: file.get_slice("w")[:1], file.get_tensors):
-            with pytest.raises(SafetensorError) as caught:
-                call()
-            assert (caught.value.code, caught.value.path) == ("changed_underfoot", str(path))
+    for call in (lambda: file.get_tensor("w"), lambda: file.get_slice("w")[:1], file.get_tensors):
+        with pytest.raises(SafetensorError) as caught:
+            call()
+        assert (caught.value.code, caught.value.path) == ("changed_underfoot", str(path))
