@@ -413,11 +413,12 @@ class ModelLoad {
   /// Fetches all pages, and on this thread calls `each` with the pieces in order and reports progress.
   template <class Each>
   Result<void> walk_mapped(io::FetchOptions how, Each&& each) {
-    return walk_pages(how, [&](const io::FileRange& piece, std::uint64_t done_bytes) -> Result<void> {
-      HT_TRY(each(piece));
-      report(done_bytes);
-      return {};
-    });
+    return walk_pages(std::move(how),
+                      [&](const io::FileRange& piece, std::uint64_t done_bytes) -> Result<void> {
+                        HT_TRY(each(piece));
+                        report(done_bytes);
+                        return {};
+                      });
   }
 
   /// Fetches all pages and calls `each` on this thread with the pieces in order and with the sum of their
