@@ -492,6 +492,7 @@ HT_C_API ht_status ht_tensor_data(const ht_tensor* tensor, const void** data, si
 /// Returns the stored bytes in writable memory, valid as long as `tensor`: private pages of the file, which
 /// the system copies when they are written. Writes are visible through all such pointers into this model, but
 /// never in the file, nor to other functions. The library does not synchronize writes of several threads.
+/// HT_CHANGED_UNDERFOOT if the file was truncated; else the errors of ht_tensor_data.
 HT_C_API ht_status ht_tensor_private_data(const ht_tensor* tensor, void** data, size_t* bytes,
                                           ht_error** error);
 /// Writes `bytes` bytes of the tensor in row-major little-endian form to `out`, from byte `begin` of that
@@ -585,7 +586,7 @@ typedef enum ht_access {
 /// Exports a dense tensor on the CPU. `*managed` shares ownership of the bytes; its consumer calls the
 /// deleter, from any thread. Only the versioned form states that a tensor is read-only.
 /// HT_UNSUPPORTED_ENCODING for blocks and for dtypes that DLPack lacks; also for splats and big-endian
-/// elements in place. HT_MISALIGNED.
+/// elements in place. HT_MISALIGNED, and the errors of ht_tensor_private_data for HT_ACCESS_PRIVATE.
 HT_C_API ht_status ht_tensor_to_dlpack(const ht_tensor* tensor, ht_access access,
                                        struct DLManagedTensor** managed, ht_error** error);
 /// The same as DLPack 1.1, which also has dtypes of 8 bits and fewer.

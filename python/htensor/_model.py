@@ -176,7 +176,7 @@ class Model(_native.Model, Mapping[str, Tensor]):
         is_array = hasattr(buffer, "flags") and hasattr(buffer, "dtype") and hasattr(buffer, "view")
         if not is_array:
             with memoryview(buffer) as view:
-                is_raw = view.format in ("B", "b", "c")
+                is_raw = view.format.lstrip("@=<>!") in ("B", "b", "c")
             if not is_raw:
                 buffer, is_array = _types.import_numpy().asarray(buffer), True
                 if buffer.shape == (tensor.size,):
@@ -209,7 +209,10 @@ class Model(_native.Model, Mapping[str, Tensor]):
             return {name: array.reshape(-1).view("uint8")}
         if verify:
             tensor.verify()
-        _types.import_numpy().copyto(array, tensor.numpy().view(stored), casting="equiv")
+        # A copy by the library: an unreadable page is an Error and not SIGBUS.
+        copy = _types.import_numpy().empty(shape, plain.newbyteorder("<"))
+        tensor.copy_to(copy.reshape(-1).view("uint8"))
+        _types.import_numpy().copyto(array, copy.view(stored.newbyteorder("<")), casting="equiv")
         return {}
 
     def __repr__(self) -> str:

@@ -1,6 +1,7 @@
 """Functions on files and models."""
 
 import array
+import ctypes
 import io
 import os
 import pickle
@@ -647,6 +648,14 @@ def test_load_into_bytes_and_typed_buffers(path, arrays):
     for raw in (np.empty(191, np.uint8), np.empty((2, 96), np.uint8)):
         with pytest.raises((TypeError, ValueError)):
             model.load_into({"blk.0.weight": raw})
+
+
+def test_load_into_takes_bytes_of_ctypes(path, arrays):
+    name = next(iter(arrays))
+    with htensor.open(path) as model:
+        memory = (ctypes.c_char * model[name].nbytes)()
+        model.load_into({name: memory})
+        assert bytes(memory) == model[name].tobytes()
 
 
 def test_load_into_takes_stored_bits_and_packed_bytes(tmp_path):

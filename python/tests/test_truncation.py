@@ -55,6 +55,7 @@ READS = {
     "seal": (lambda model, _: htensor.seal(model, force=True), "changed_underfoot"),
     "load_mapped": (lambda model, _: htensor.load(model, strategy="mapped"), "changed_underfoot"),
     "load_read": (lambda model, _: htensor.load(model, strategy="read"), "changed_underfoot"),
+    "load_into_strided": (lambda model, _: model.load_into({"w": np.empty((ROWS, 512), np.float32)[:, ::2]}), "changed_underfoot"),
     "load_into": (lambda model, _: model.load_into({"w": np.empty((ROWS, 256), np.float32)}), "changed_underfoot"),
     "diff": (lambda model, path: htensor.diff(model, path.with_name("copy.safetensors")), "changed_underfoot"),
     "convert": (lambda model, path: htensor.convert(model, path.with_name("out.irpa")), "changed_underfoot"),

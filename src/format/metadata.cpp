@@ -201,7 +201,7 @@ Result<void> Metadata::index() {
 }
 
 void Metadata::trim() {
-  if (keys_ && keys_.use_count() == 1) keys_->trim();
+  if (keys_) detail::own_names(keys_).trim();
   detail::trim(types_);
   detail::trim(ends_);
   detail::trim(values_);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <stdexcept>
 
 namespace ht::inline v1 {
@@ -99,6 +100,9 @@ detail::NameStore& detail::own_names(std::shared_ptr<NameStore>& names) {
     names = std::make_shared<NameStore>();
   } else if (names.use_count() > 1) {
     names = std::make_shared<NameStore>(*names);
+  } else {
+    // Reads of a copy that another thread has destroyed happen before the changes by this thread.
+    std::atomic_thread_fence(std::memory_order_acquire);
   }
   return *names;
 }

@@ -163,13 +163,25 @@ Result<Storage> AnyTensor::storage() const {
   });
 }
 
+namespace {
+
+// A page beyond the end of a truncated file would be SIGBUS wherever the pages are used. Other changes of the
+// file are allowed.
+Result<void> check_not_truncated(const io::Source& source, const Entry& entry) {
+  auto unchanged = source.check_unchanged();
+  std::byte last{};
+  if (unchanged || entry.bytes == 0 || source.read(entry.offset + entry.bytes - 1, {&last, 1})) return {};
+  return unchanged;
+}
+
+}  // namespace
+
 Result<Storage> AnyTensor::private_storage() const {
   return without_bad_alloc([&]() -> Result<Storage> {
     const Entry entry = this->entry();
     HT_TRY(ModelAccess::check_available(*state_, entry));
     const bool is_own = is_resident() && state_->residency->is_own_memory(index_);
-    // A page beyond the end of a truncated file would be SIGBUS wherever the pages are used.
-    if (!is_own) HT_TRY(located(state_->mapped->file(entry.file).source().check_unchanged()));
+    if (!is_own) HT_TRY(located(check_not_truncated(state_->mapped->file(entry.file).source(), entry)));
     auto memory = is_own ? resident_ : HT_TRY(located(state_->residency->map_private(index_)));
     const Bytes own = HT_TRY(own_part(memory.bytes));
     // The memory is writable; io::Memory has no mutable form.

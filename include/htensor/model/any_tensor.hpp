@@ -69,7 +69,7 @@ class AnyTensor {
   /// nor in `bytes`, `read` and other functions. Writes last as long as the model or a private storage of the
   /// file. After a load with the strategy `read`, the result is the model's own memory, and writes are
   /// visible everywhere. Bytes of a source that is not a file are copied once per tensor. Errors are those of
-  /// `bytes`, and `changed_underfoot` if the file has changed since it was opened; a private page that cannot
+  /// `bytes`, and `changed_underfoot` if the file ends before the tensor does now; a private page that cannot
   /// be read becomes zero and stays zero, and later guarded reads of that page and of pages after it fail.
   [[nodiscard]] Result<Storage> private_storage() const;
 

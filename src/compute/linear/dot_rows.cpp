@@ -508,10 +508,10 @@ void dot_decoded(const Rows& rows, const Tile& tile) {
 /// The kernels of a type for 1, 2 and 4 vectors.
 using Dots = void (*const[3])(const Rows& rows, const Tile& tile);
 
-/// One row at a time is read fastest, because it is one stream for the prefetchers. Two rows at a time keep
-/// the processor busy where one row has too few independent sums.
+/// One dense row at a time is read fastest, because it is one stream for the prefetchers. Two rows of blocks
+/// at a time keep the processor busy while the other row waits for its sums or its memory.
 template <class T>
-constexpr std::size_t rows_at_once = IsEncoding<T> && !std::is_same_v<T, Q8_0> ? 2 : 1;
+constexpr std::size_t rows_at_once = IsEncoding<T> ? 2 : 1;
 
 template <class T>
 constexpr Dots dots_of = {&dot<T, rows_at_once<T>, 1>, &dot<T, 1, 2>, &dot<T, 1, 4>};
