@@ -8,6 +8,7 @@
 #include <exception>
 #include <htensor/compute/conv.hpp>
 #include <htensor/compute/elementwise.hpp>
+#include <htensor/compute/embedding.hpp>
 #include <htensor/compute/linear.hpp>
 #include <htensor/compute/matmul.hpp>
 #include <htensor/compute/nn.hpp>
@@ -46,16 +47,20 @@ struct Inputs {
   ht::Tensor<F32, Rank<1>, Dev> row;
   ht::Tensor<F32, Rank<3>, Dev> heads;
   ht::Tensor<F32, Rank<4>, Dev> image, filters;
+  std::vector<std::int32_t> ids;
 
   static Inputs make(std::int64_t n) {
     const auto there = [](const auto& tensor) { return value_of(ht::to_device<Dev>(tensor)); };
+    std::vector<std::int32_t> ids;
+    for (std::int64_t i = 0; i < n; ++i) ids.push_back(static_cast<std::int32_t>(i * 7 % n));
     return {.n = n,
             .x = there(random_tensor(Rank<2>(n, n), 1)),
             .w = there(random_tensor(Rank<2>(n, n), 2)),
             .row = there(random_tensor(Rank<1>(n), 3)),
             .heads = there(random_tensor(Rank<3>(n, 8, n / 8), 4)),
             .image = there(random_tensor(Rank<4>(1, 16, n / 8, n / 8), 5)),
-            .filters = there(random_tensor(Rank<4>(16, 16, 3, 3), 6))};
+            .filters = there(random_tensor(Rank<4>(16, 16, 3, 3), 6)),
+            .ids = std::move(ids)};
   }
 };
 
@@ -65,7 +70,9 @@ std::vector<float> numbers_of(const T& result) {
     return {result};
   } else {
     const auto host = value_of(ht::to_host(result));
-    return {host.begin(), host.end()};
+    std::vector<float> numbers;
+    for (const auto& element : host) numbers.push_back(static_cast<float>(element));
+    return numbers;
   }
 }
 
@@ -74,15 +81,23 @@ template <class Dev, class Visit>
 void for_each_operation(const Inputs<Dev>& in, const Visit& visit) {
   const auto square = static_cast<std::uint64_t>(in.n * in.n) * sizeof(float);
   visit("add", 3 * square, [&] { return in.x + in.w; });
+  visit("scale", 2 * square, [&] { return ht::scale(in.x, 3.0F); });
   visit("softmax", 2 * square, [&] { return ht::softmax(in.x); });
+  visit("log_softmax", 2 * square, [&] { return ht::log_softmax(in.x); });
   visit("rms_norm", 2 * square, [&] { return ht::rms_norm(in.x, in.row, 1e-5); });
+  visit("layer_norm", 2 * square, [&] { return ht::layer_norm(in.x, in.row, 1e-5); });
+  visit("silu", 2 * square, [&] { return ht::silu(in.x); });
   visit("gelu", 2 * square, [&] { return ht::gelu(in.x); });
+  visit("swiglu", 3 * square, [&] { return ht::swiglu(in.x, in.w); });
+  visit("argmax", square, [&] { return ht::argmax(in.x); });
+  visit("embedding", 2 * square, [&] { return ht::embedding<F32>(in.w, in.ids); });
   visit("rope", 2 * square, [&] { return ht::rope(in.heads); });
   visit("linear of 1", square, [&] { return ht::linear(in.row, in.w); });
   visit("linear of 64", square, [&] { return ht::linear(value_of(in.x.template slice<0>(0, 64)), in.w); });
   visit("matmul", 3 * square, [&] { return ht::matmul(in.x, in.w); });
   visit("conv2d", square / 2, [&] { return ht::conv2d(in.image, in.filters, {.padding = {1, 1}}); });
   visit("sum", square, [&] { return ht::sum(in.x); });
+  visit("max", square, [&] { return ht::max(in.x); });
 }
 
 std::uint64_t checksum(const std::vector<float>& numbers) {
