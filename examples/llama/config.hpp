@@ -90,7 +90,7 @@ inline ht::Result<Config> config_of(const ht::Model& model) {
       (!config.is_gguf && !json.text("model_type").starts_with("\"llama\""))) {
     return ht::fail(
         ht::Error(ht::ErrorCode::bad_header, "config_describes_a_llama",
-                  has_other_scaling ? "this scaling of rotary frequencies is not implemented"
+                  has_other_scaling ? "this scaling of rotary frequencies is not supported"
                                     : "metadata or config.json does not have the sizes of a Llama")
             .at_path(model.files().front().string())
             .with_hint("use a GGUF file of a Llama, or put its config.json beside the safetensors"));

@@ -167,7 +167,7 @@ rc::Gen<std::string> any_name() {
                                          "split.count", "a\xFF")}});
 }
 
-// The types in a model: those that all formats store, all dtypes, or dtypes and block encodings.
+// The types in a model: only types that every format stores, all dtypes, or dtypes and block encodings.
 enum class Kinds { common, dtypes, all };
 
 TestTensor random_tensor(const std::string& name, Kinds kinds) {

@@ -210,7 +210,7 @@ TEST_F(OutOfMemory, while_cataloguing_is_an_error) {
   EXPECT_EQ((*catalog)[0].dims.size(), 20U);
 }
 
-// A failure keeps its code, or becomes out_of_memory, if there is no memory for its message.
+// An Error whose message cannot be allocated keeps its code, or becomes out_of_memory.
 template <class Body>
 void expect_code_without_memory(Body body, ErrorCode code) {
   for (int allowed = 0; allowed < 20; ++allowed) {

@@ -18,7 +18,7 @@ namespace ht::tests {
 
 using Ints = std::vector<std::int64_t>;
 
-/// Returns the value of a Result. Throws the Error's text if there is no value, so that the test fails.
+/// Returns the value of a Result. Throws the text of an Error, which fails the test.
 template <class T>
 T must(Result<T> result) {
   if (!result) throw std::runtime_error(to_string(result.error()));

@@ -6,7 +6,7 @@ namespace detail {
 
 constinit std::atomic<std::int64_t> chosen_targets{0};
 
-// Each target requires the features of the lower targets and those that Highway enables for the target.
+// A target requires the features of all lower targets, and the features that Highway enables for it.
 std::int64_t find_targets() noexcept {
   std::int64_t targets = HWY_STATIC_TARGET;
 #if defined(__x86_64__)

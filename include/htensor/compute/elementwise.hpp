@@ -7,7 +7,7 @@
 //
 // The operators work on every device that lists slice::Core. `combine` is the same with options.
 // Floating-point dtypes calculate in float (F64 in double) and round once; integers wrap around; division
-// requires IsFloating, so there is no integer division by zero. Static extents that differ do not compile;
+// requires IsFloating, so integers are not divided. Static extents that differ do not compile;
 // dynamic extents that differ return `shape_mismatch`. Results own new memory. Many threads may call the
 // functions at once, but must not write the same elements.
 //

@@ -169,7 +169,7 @@ struct SaveOptions {
 [[nodiscard]] Result<std::vector<std::filesystem::path>> check_save(const ConversionPlan& plan,
                                                                     const SaveOptions& options);
 
-/// Returns the caller's memory for a file of this many bytes; null if there is no memory.
+/// Returns the caller's memory for a file of this many bytes; null means out of memory.
 using AllocateFile = std::function<std::byte*(std::uint64_t bytes)>;
 
 /// Writes the bytes of the file that `save` would write to memory. `allocate` is called once and returns this

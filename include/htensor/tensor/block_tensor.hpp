@@ -12,7 +12,7 @@
 // Ownership: the handle keeps the bytes alive, also after the Model is destroyed. `data` and `bytes` are
 // valid as long as a handle to the same bytes exists. Copying a handle costs an atomic increment.
 //
-// Elements have no address, because a block decodes as a whole. There are no mutable block tensors, no
+// An element has no address, because a block is decoded as a whole. There are no mutable block tensors, no
 // strides and no transpose: `slice` and `select` take whole rows, and `cast<F32>` gives a Tensor for
 // everything else.
 #pragma once

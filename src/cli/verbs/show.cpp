@@ -356,7 +356,7 @@ Result<Exit> show(const ShowArguments& options, const Common& common) {
   } else if (!common.quiet) {
     append_text(out, "{}  {} {}\n", printable(tensor.name()), tensor.type().name, shape_text(tensor.dims()));
   }
-  // There is no loop over an empty part: its other axes may be very long.
+  // Skip a part without elements, because its other axes may be very long.
   const bool is_empty = std::ranges::any_of(part.axes, [](const Axis& axis) { return axis.count == 0; });
   if (!is_empty) {
     HT_TRY(Printer(out, part, append, json).print_axis(0, 0, 0));

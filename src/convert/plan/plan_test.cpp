@@ -45,7 +45,7 @@ Result<ConversionPlan> planned(const Catalog& source, const std::filesystem::pat
 }
 
 std::vector<std::string> names_in(const PlannedFile& file) {
-  // Searches for the names as they are in a JSON header, in quotes.
+  // Searches for each name in double quotes, as a JSON header contains it.
   const std::string text(reinterpret_cast<const char*>(file.header.data()), file.header.size());
   std::vector<std::pair<std::size_t, std::string>> found;
   for (const std::string name : {"a", "b", "c", "d"}) {
