@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "c/handles.hpp"
+#include "c/boundary/handles.hpp"
 #include "c/metadata.hpp"
 
 namespace ht::c {

@@ -7,8 +7,8 @@
 #include <htensor/convert/save.hpp>
 #include <string>
 
-#include "c/boundary.hpp"
-#include "c/options.hpp"
+#include "c/boundary/boundary.hpp"
+#include "c/boundary/options.hpp"
 
 namespace ht::c {
 

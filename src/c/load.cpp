@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
-#include "c/boundary.hpp"
-#include "c/handles.hpp"
-#include "c/options.hpp"
+#include "c/boundary/boundary.hpp"
+#include "c/boundary/handles.hpp"
+#include "c/boundary/options.hpp"
 
 namespace ht::c {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "c/handles.hpp"
+#include "c/boundary/handles.hpp"
 
 namespace ht::c {
 namespace {

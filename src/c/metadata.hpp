@@ -6,7 +6,7 @@
 #include <htensor/format/metadata.hpp>
 #include <vector>
 
-#include "c/boundary.hpp"
+#include "c/boundary/boundary.hpp"
 
 namespace ht::c {
 

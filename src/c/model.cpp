@@ -1,9 +1,9 @@
 #include <htensor/base/fault.hpp>
 #include <utility>
 
-#include "c/boundary.hpp"
-#include "c/handles.hpp"
-#include "c/options.hpp"
+#include "c/boundary/boundary.hpp"
+#include "c/boundary/handles.hpp"
+#include "c/boundary/options.hpp"
 
 using ht::fail;
 using ht::Model;

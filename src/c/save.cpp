@@ -5,9 +5,9 @@
 #include <string>
 #include <utility>
 
-#include "c/boundary.hpp"
+#include "c/boundary/boundary.hpp"
+#include "c/boundary/handles.hpp"
 #include "c/convert.hpp"
-#include "c/handles.hpp"
 #include "c/metadata.hpp"
 
 namespace ht::c {

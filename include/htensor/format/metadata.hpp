@@ -30,7 +30,7 @@
 #include <vector>
 
 namespace ht::inline v1::detail {
-class NameStore;  // the names of a catalog, src/format/name_store.hpp
+class NameStore;  // the names of a catalog, src/format/catalog/name_store.hpp
 }
 
 namespace ht::inline v1 {

@@ -3,7 +3,7 @@
 #include "format/format_errors.hpp"
 #include "format/gguf/gguf_wire.hpp"
 #include "format/irpa/irpa.hpp"
-#include "format/plain_json.hpp"
+#include "format/json/plain_json.hpp"
 
 #include <algorithm>
 #include <htensor/dtype/packed.hpp>

@@ -25,7 +25,7 @@
 #include <string>
 #include <string_view>
 
-#include "format/json.hpp"
+#include "format/json/json.hpp"
 
 namespace ht::inline v1::format_irpa {
 

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "format/format_errors.hpp"
-#include "format/json.hpp"
+#include "format/json/json.hpp"
 #include "format/safetensors/safetensors_header.hpp"
 #include "format/sniff.hpp"
 

@@ -4,7 +4,7 @@
 
 #include "base/utf8.hpp"
 #include "format/format_errors.hpp"
-#include "format/json.hpp"
+#include "format/json/json.hpp"
 #include "format/safetensors/safetensors.hpp"
 #include "format/safetensors/safetensors_header.hpp"
 

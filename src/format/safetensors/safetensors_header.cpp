@@ -3,8 +3,8 @@
 #include <array>
 
 #include "format/format_errors.hpp"
-#include "format/json.hpp"
-#include "format/plain_json.hpp"
+#include "format/json/json.hpp"
+#include "format/json/plain_json.hpp"
 #include "format/safetensors/safetensors.hpp"
 
 namespace ht::inline v1::format_safetensors {

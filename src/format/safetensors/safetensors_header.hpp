@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "format/packed_text.hpp"
+#include "format/catalog/packed_text.hpp"
 
 namespace ht::inline v1::format_safetensors {
 

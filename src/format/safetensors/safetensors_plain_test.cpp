@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "format/plain_json.hpp"
+#include "format/json/plain_json.hpp"
 #include "format/safetensors/safetensors_header.hpp"
 #include "format/safetensors/test_file.hpp"
 

@@ -1,8 +1,8 @@
 #include "format/shards/shard_index.hpp"
 #include "base/utf8.hpp"
+#include "format/catalog/packed_text.hpp"
 #include "format/format_errors.hpp"
-#include "format/json.hpp"
-#include "format/packed_text.hpp"
+#include "format/json/json.hpp"
 
 #include <algorithm>
 #include <numeric>

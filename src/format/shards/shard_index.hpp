@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "format/name_store.hpp"
+#include "format/catalog/name_store.hpp"
 
 namespace ht::inline v1 {
 

@@ -1,4 +1,4 @@
-#include "format/json.hpp"
+#include "format/json/json.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "format/name_store.hpp"
+#include "format/catalog/name_store.hpp"
 
 #include <algorithm>
 #include <array>

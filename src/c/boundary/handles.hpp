@@ -10,7 +10,7 @@
 #include <mutex>
 #include <vector>
 
-#include "c/boundary.hpp"
+#include "c/boundary/boundary.hpp"
 
 // NOLINTBEGIN(readability-identifier-naming): names of the C API.
 

@@ -7,7 +7,7 @@
 #include "base/format_text.hpp"
 #include "base/utf8.hpp"
 #include "format/gguf/gguf_wire.hpp"
-#include "format/json.hpp"
+#include "format/json/json.hpp"
 #include "format/shards/numbered_name.hpp"
 
 namespace ht::inline v1 {

@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "base/format_text.hpp"
-#include "format/name_store.hpp"
+#include "format/catalog/name_store.hpp"
 
 namespace ht::inline v1 {
 

@@ -1,4 +1,4 @@
-#include "c/boundary.hpp"
+#include "c/boundary/boundary.hpp"
 
 #include <htensor/base/work.hpp>
 

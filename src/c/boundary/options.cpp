@@ -1,4 +1,4 @@
-#include "c/options.hpp"
+#include "c/boundary/options.hpp"
 
 #include <chrono>
 #include <htensor/dtype/relations.hpp>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "c/boundary.hpp"
+#include "c/boundary/boundary.hpp"
 
 namespace ht::c {
 namespace {

@@ -2,7 +2,7 @@
 //
 // A header of 600,000 tensors mostly repeats the same few words. A reader that expects exactly these words
 // only compares them: it needs no index of the text and no dispatch on each value. Any other input (white
-// space, an escape, a character outside ASCII, another order) is not an error here: format/json.hpp then
+// space, an escape, a character outside ASCII, another order) is not an error here: format/json/json.hpp then
 // reads the whole text, and it alone reports errors. Both must agree on every text that is accepted here.
 #pragma once
 
