@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <htensor/base/fault.hpp>
-#include <htensor/tensor/shape.hpp>
 
 #include "base/format_text.hpp"
 #include "base/workers.hpp"
@@ -17,69 +16,6 @@ namespace {
 
 // Elements per job: a multiple of every block size and of 8, so that jobs have whole blocks and whole bytes.
 constexpr std::int64_t job_elements = std::int64_t{1} << 18;
-
-// Walks a selection, run by run: a run is a pass of the innermost loop.
-class Runs {
- public:
-  Runs(const Selection& selection, std::int64_t first)
-      : loops_(selection.loops), index_(loops_.size()), position_(selection.first) {
-    for (std::size_t i = loops_.size(); i-- > 0;) {
-      index_[i] = first % loops_[i].count;
-      position_ += index_[i] * loops_[i].step;
-      first /= loops_[i].count;
-    }
-  }
-
-  [[nodiscard]] std::int64_t position() const noexcept { return position_; }
-  [[nodiscard]] std::int64_t step() const noexcept { return loops_.empty() ? 1 : loops_.back().step; }
-  /// Elements up to the end of the run.
-  [[nodiscard]] std::int64_t remaining() const noexcept {
-    return loops_.empty() ? 1 : loops_.back().count - index_.back();
-  }
-  /// Moves on by `elements`, which is at most `remaining()`.
-  void advance(std::int64_t elements) noexcept {
-    if (loops_.empty()) return;
-    index_.back() += elements;
-    position_ += elements * loops_.back().step;
-    // Counts like an odometer, the last loop first.
-    for (std::size_t i = loops_.size() - 1; index_[i] == loops_[i].count; --i) {
-      position_ -= loops_[i].count * loops_[i].step;
-      index_[i] = 0;
-      if (i == 0) break;
-      ++index_[i - 1];
-      position_ += loops_[i - 1].step;
-    }
-  }
-
- private:
-  std::span<const Selection::Loop> loops_;
-  std::vector<std::int64_t> index_;
-  std::int64_t position_;
-};
-
-struct Positions {
-  std::int64_t begin = 0;
-  std::int64_t end = 0;
-};
-
-// Bounds of the positions of `count` elements of a result from `first` on.
-Positions bounds_of(const Selection& selection, std::int64_t first, std::int64_t count) {
-  Positions bounds{selection.first, selection.first + 1};
-  const auto extend = [&](std::int64_t by) { (by < 0 ? bounds.begin : bounds.end) += by; };
-  const auto& loops = selection.loops;
-  if (loops.empty()) return bounds;
-  std::int64_t inner = 1;
-  for (std::size_t i = loops.size(); i-- > 1;) {
-    inner *= loops[i].count;
-    extend((loops[i].count - 1) * loops[i].step);
-  }
-  const std::int64_t from = first / inner;
-  const std::int64_t to = (first + count - 1) / inner;
-  bounds.begin += from * loops[0].step;
-  bounds.end += from * loops[0].step;
-  extend((to - from) * loops[0].step);
-  return bounds;
-}
 
 template <std::size_t Bytes>
 void gather_items(const std::byte* from, std::ptrdiff_t step, std::byte* into, std::int64_t count) noexcept {
@@ -191,7 +127,7 @@ class Piece {
   Result<void> read() {
     if (!writes_items())
       items_.resize(static_cast<std::size_t>(std::min(max_staged, end_ - at_)) * r_.item_bytes);
-    for (Runs runs(r_.selection, at_); at_ < end_;) {
+    for (SelectionRuns runs(r_.selection, at_); at_ < end_;) {
       const std::int64_t remaining = std::min(runs.remaining(), end_ - at_);
       std::int64_t count = whole_units(runs, remaining);
       if (count != 0) {
@@ -216,7 +152,7 @@ class Piece {
   }
 
   // Returns how many of the next elements can be converted directly from their stored form, without items.
-  [[nodiscard]] std::int64_t whole_units(const Runs& runs, std::int64_t remaining) const noexcept {
+  [[nodiscard]] std::int64_t whole_units(const SelectionRuns& runs, std::int64_t remaining) const noexcept {
     constexpr std::int64_t min_elements = 32;  // fewer are not worth a call
     const std::int64_t unit = std::max(r_.unit_elements, r_.grain);
     if (!r_.can_convert_units || runs.step() != 1 || runs.position() % r_.unit_elements != 0 ||
@@ -384,7 +320,7 @@ class Piece {
   const Reading& r_;
   std::int64_t at_;  // next element of the result
   std::int64_t end_;
-  Positions bounds_;
+  PositionRange bounds_;
   std::int64_t staged_ = 0;       // items that are not converted yet
   std::vector<std::byte> items_;  // aligned for F32 by the allocator
   std::vector<std::byte> units_;
@@ -439,41 +375,6 @@ Reading prepare(const StoredElements& stored, const Selection& selection, const 
 }
 
 }  // namespace
-
-bool Selection::has_whole_units(std::int64_t unit_elements) const noexcept {
-  if (count == 0) return true;
-  if (loops.empty()) return unit_elements == 1;
-  const auto is_whole = [&](std::int64_t elements) { return elements % unit_elements == 0; };
-  return is_whole(first) && loops.back().step == 1 && is_whole(loops.back().count) &&
-         std::all_of(loops.begin(), loops.end() - 1, [&](const Loop& loop) { return is_whole(loop.step); });
-}
-
-Result<Selection> select_elements(std::span<const std::int64_t> dims, std::span<const std::int64_t> strides,
-                                  std::int64_t first, std::span<const AnyTensor::Slice> slices) {
-  std::vector<std::int64_t> counts(dims.size());
-  for (std::size_t i = 0; i < dims.size(); ++i)
-    counts[i] = HT_TRY(layout::count_slice(dims[i], slices[i].start, slices[i].stop, slices[i].step));
-  // If a count is 0, the product of the other extents may exceed 2^63-1.
-  if (std::ranges::find(counts, 0) != counts.end()) return Selection{};
-  Selection selection{.first = first, .count = 1, .loops = {}};
-  selection.loops.reserve(dims.size());
-  for (std::size_t i = 0; i < dims.size(); ++i) {
-    const auto& [start, stop, step] = slices[i];
-    const std::int64_t count = counts[i];
-    selection.count *= count;
-    selection.first += start * strides[i];
-    if (count == 1) continue;
-    // With two elements or more, the step is smaller than the extent, so the product does not overflow.
-    const Selection::Loop loop{count, step * strides[i]};
-    auto& loops = selection.loops;
-    if (!loops.empty() && loops.back().step == loop.count * loop.step) {
-      loops.back() = {loops.back().count * loop.count, loop.step};
-    } else {
-      loops.push_back(loop);
-    }
-  }
-  return selection;
-}
 
 std::uint64_t SelectionResult::bytes_for(std::int64_t elements) const noexcept {
   if (unpack && type.is_dense()) return static_cast<std::uint64_t>(elements) * bytes_of_code(type.bits);

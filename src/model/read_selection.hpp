@@ -1,7 +1,7 @@
 // Reads selected elements of a stored tensor into dense, row-major memory.
 //
-// A Selection is a set of nested loops over the positions of the stored elements. It does not depend on types
-// and files. `read_selection` splits a selection into pieces and reads and converts them on all processors.
+// `read_selection` splits a selection (selection.hpp) into pieces and reads and converts them on all
+// processors.
 #pragma once
 
 #include <cstdint>
@@ -14,34 +14,10 @@
 #include <vector>
 
 #include "model/relayout.hpp"
+#include "model/selection.hpp"
 #include "values/convert_values.hpp"
 
 namespace ht::inline v1 {
-
-/// Positions of elements, in the order of the result.
-struct Selection {
-  struct Loop {
-    std::int64_t count = 0;
-    std::int64_t step = 0;  // in elements; may be negative
-  };
-
-  std::int64_t first = 0;   // position of the first element
-  std::int64_t count = 0;   // elements of the result
-  std::vector<Loop> loops;  // outermost first; adjacent loops that continue each other are merged
-
-  /// Whether the elements follow each other in storage.
-  [[nodiscard]] bool is_contiguous() const noexcept {
-    return loops.empty() || (loops.size() == 1 && loops[0].step == 1);
-  }
-  /// Whether the selection consists of whole units of this many elements, each in its stored order.
-  [[nodiscard]] bool has_whole_units(std::int64_t unit_elements) const noexcept;
-};
-
-/// Selects elements of a tensor whose first element is at position `first`. One slice per dimension.
-/// `out_of_bounds`.
-[[nodiscard]] Result<Selection> select_elements(std::span<const std::int64_t> dims,
-                                                std::span<const std::int64_t> strides, std::int64_t first,
-                                                std::span<const AnyTensor::Slice> slices);
 
 /// Access to the stored bytes of a tensor. Offsets count from its first byte.
 struct StoredElements {
