@@ -113,12 +113,12 @@ TEST(Bytes, a_part_is_returned_if_it_is_in_range) {
 
 TEST(Bytes, a_part_whose_end_overflows_is_nullopt) {
   const std::vector<std::byte> buffer(10);
-  constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
-  EXPECT_FALSE(part(buffer, most, 1));
-  EXPECT_FALSE(part(buffer, 1, most));
-  EXPECT_FALSE(part(buffer, most, most));
-  EXPECT_FALSE(part(buffer, 5, most - 4));
-  EXPECT_FALSE(part(buffer, most - 4, 5));
+  constexpr std::uint64_t max = std::numeric_limits<std::uint64_t>::max();
+  EXPECT_FALSE(part(buffer, max, 1));
+  EXPECT_FALSE(part(buffer, 1, max));
+  EXPECT_FALSE(part(buffer, max, max));
+  EXPECT_FALSE(part(buffer, 5, max - 4));
+  EXPECT_FALSE(part(buffer, max - 4, 5));
 }
 
 TEST(Bytes, an_empty_span_has_only_the_empty_part) {

@@ -13,7 +13,7 @@ constexpr T highest = std::numeric_limits<T>::max();
 
 // Tests all pairs of an 8-bit type. int represents every exact result and is the oracle.
 template <class T>
-void expect_every_pair_as_in_int() {
+void expect_all_pairs_match_int() {
   const auto in_t = [](int exact) { return exact >= lowest<T> && exact <= highest<T>; };
   for (int a = lowest<T>; a <= highest<T>; ++a) {
     for (int b = lowest<T>; b <= highest<T>; ++b) {
@@ -26,18 +26,18 @@ void expect_every_pair_as_in_int() {
   }
 }
 
-TEST(Checked, every_pair_of_signed_bytes_is_exact_or_nullopt) { expect_every_pair_as_in_int<std::int8_t>(); }
+TEST(Checked, every_pair_of_signed_bytes_is_exact_or_nullopt) { expect_all_pairs_match_int<std::int8_t>(); }
 
 TEST(Checked, every_pair_of_unsigned_bytes_is_exact_or_nullopt) {
-  expect_every_pair_as_in_int<std::uint8_t>();
+  expect_all_pairs_match_int<std::uint8_t>();
 }
 
 TEST(Checked, add_detects_overflow) {
-  constexpr auto most = highest<std::uint64_t>;
-  EXPECT_EQ(checked::add(most - 1, 1), most);
-  EXPECT_EQ(checked::add(most, 0), most);
-  EXPECT_EQ(checked::add(most, 1), std::nullopt);
-  EXPECT_EQ(checked::add(most, most), std::nullopt);
+  constexpr auto max = highest<std::uint64_t>;
+  EXPECT_EQ(checked::add(max - 1, 1), max);
+  EXPECT_EQ(checked::add(max, 0), max);
+  EXPECT_EQ(checked::add(max, 1), std::nullopt);
+  EXPECT_EQ(checked::add(max, max), std::nullopt);
   EXPECT_EQ(checked::add(highest<std::int64_t>, 1), std::nullopt);
   EXPECT_EQ(checked::add(lowest<std::int64_t>, -1), std::nullopt);
   EXPECT_EQ(checked::add(lowest<std::int64_t>, highest<std::int64_t>), -1);
@@ -91,13 +91,13 @@ TEST(Checked, align_up_needs_a_power_of_two) {
 }
 
 TEST(Checked, align_up_detects_overflow) {
-  constexpr auto most = highest<std::uint64_t>;
+  constexpr auto max = highest<std::uint64_t>;
   constexpr auto top_bit = std::uint64_t{1} << 63;
-  EXPECT_EQ(checked::align_up(most, 1), most);
-  EXPECT_EQ(checked::align_up(most, 2), std::nullopt);
-  EXPECT_EQ(checked::align_up(most - 1, 2), most - 1);
-  EXPECT_EQ(checked::align_up(most - 62, 64), std::nullopt);
-  EXPECT_EQ(checked::align_up(most - 63, 64), most - 63);
+  EXPECT_EQ(checked::align_up(max, 1), max);
+  EXPECT_EQ(checked::align_up(max, 2), std::nullopt);
+  EXPECT_EQ(checked::align_up(max - 1, 2), max - 1);
+  EXPECT_EQ(checked::align_up(max - 62, 64), std::nullopt);
+  EXPECT_EQ(checked::align_up(max - 63, 64), max - 63);
   EXPECT_EQ(checked::align_up(1, top_bit), top_bit);
   EXPECT_EQ(checked::align_up(top_bit, top_bit), top_bit);
   EXPECT_EQ(checked::align_up(top_bit + 1, top_bit), std::nullopt);
@@ -120,11 +120,11 @@ TEST(Checked, a_range_fits_if_its_end_fits) {
       }
     }
   }
-  constexpr auto most = highest<std::uint64_t>;
-  EXPECT_TRUE(checked::range_fits(0, most, most));
-  EXPECT_TRUE(checked::range_fits(most, 0, most));
-  EXPECT_FALSE(checked::range_fits(most, 1, most));
-  EXPECT_FALSE(checked::range_fits(1, most, most));
+  constexpr auto max = highest<std::uint64_t>;
+  EXPECT_TRUE(checked::range_fits(0, max, max));
+  EXPECT_TRUE(checked::range_fits(max, 0, max));
+  EXPECT_FALSE(checked::range_fits(max, 1, max));
+  EXPECT_FALSE(checked::range_fits(1, max, max));
 }
 
 TEST(Checked, all_functions_are_constexpr) {

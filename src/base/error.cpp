@@ -14,12 +14,12 @@ struct CodeFacts {
   std::string_view sentence;
 };
 
-constexpr std::size_t longest_text = 2000;
+constexpr std::size_t max_text_size = 2000;
 
 // Truncates the text at a character boundary. Names come from files and may have megabytes.
 std::string shortened(std::string_view text) {
-  if (text.size() <= longest_text) return std::string(text);
-  std::size_t end = longest_text;
+  if (text.size() <= max_text_size) return std::string(text);
+  std::size_t end = max_text_size;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
   return std::string(text.substr(0, end)) + "…";
 }
@@ -79,13 +79,13 @@ constexpr std::array<CodeFacts, error_code_count> code_facts{{
     {ErrorCode::internal, "internal", "internal error; please report it"},
 }};
 
-consteval bool each_code_has_its_row() {
+consteval bool facts_are_in_code_order() {
   for (std::size_t i = 0; i < code_facts.size(); ++i) {
     if (code_facts[i].code != static_cast<ErrorCode>(i + 1)) return false;
   }
   return true;
 }
-static_assert(each_code_has_its_row());
+static_assert(facts_are_in_code_order());
 
 const CodeFacts& facts_of(ErrorCode code) noexcept {
   const auto value = static_cast<std::size_t>(code);
@@ -127,7 +127,7 @@ Error::Error(ErrorCode code, std::string_view rule, std::string message, SourceL
     : code_(code) {
   change([&](Details& details) {
     details.rule = rule;
-    details.message = message.size() > longest_text ? shortened(message) : std::move(message);
+    details.message = message.size() > max_text_size ? shortened(message) : std::move(message);
     details.where = where;
   });
 }

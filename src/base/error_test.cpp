@@ -99,7 +99,7 @@ TEST(ErrorCodes, unknown_code_is_described_as_internal) {
   EXPECT_EQ(describe(code_number(255)), describe(ErrorCode::internal));
 }
 
-TEST(Error, keeps_every_fact) { expect_full(full_error()); }
+TEST(Error, keeps_all_fields) { expect_full(full_error()); }
 
 TEST(Error, a_copy_is_independent) {
   std::optional<Error> original = full_error();
@@ -150,13 +150,13 @@ TEST(Error, a_bare_code_has_a_message_without_allocation) {
   const std::size_t before = allocations;
   const Error error(ErrorCode::out_of_memory);
   const Error copy = error;
-  const bool speaks =
+  const bool has_default_text =
       error.message() == describe(ErrorCode::out_of_memory) && error.rule() == "out_of_memory";
   const bool has_no_details = error.hint().empty() && error.path().empty() && error.tensor().empty() &&
                               !error.offset() && !error.cause() && error.where().line == 0;
   const std::size_t after = allocations;
   EXPECT_EQ(after, before);
-  EXPECT_TRUE(speaks);
+  EXPECT_TRUE(has_default_text);
   EXPECT_TRUE(has_no_details);
   EXPECT_EQ(copy.code(), ErrorCode::out_of_memory);
   static_assert(std::is_nothrow_constructible_v<Error, ErrorCode>);
@@ -184,8 +184,8 @@ TEST(Error, stores_the_line_of_the_caller) {
     return Error(ErrorCode::gap, "no_gap", "a gap", where);
   };
   const int second_before = __LINE__;
-  const Error handed_on = error_of_caller();
-  EXPECT_EQ(handed_on.where().line, second_before + 1);
+  const Error forwarded = error_of_caller();
+  EXPECT_EQ(forwarded.where().line, second_before + 1);
 }
 
 TEST(Error, one_line_has_the_path_the_message_and_the_code) {
@@ -197,12 +197,12 @@ TEST(Error, one_line_has_the_path_the_message_and_the_code) {
 
 TEST(Error, has_the_size_of_two_words) { EXPECT_EQ(sizeof(Error), 2 * sizeof(void*)); }
 
-TEST(ErrorWords, long_tensor_names_are_shortened) {
+TEST(ErrorText, long_tensor_names_are_shortened) {
   const auto error = Error(ErrorCode::bad_name, "r", "m").at_tensor(std::string(5000, 'x'));
   EXPECT_EQ(error.tensor(), std::string(2000, 'x') + "…");
 }
 
-TEST(ErrorWords, long_messages_are_truncated_between_characters) {
+TEST(ErrorText, long_messages_are_truncated_between_characters) {
   const std::string exactly(2000, 'x');
   EXPECT_EQ(Error(ErrorCode::bad_name, "r", exactly).message(), exactly);
   EXPECT_EQ(Error(ErrorCode::bad_name, "r", std::string(1'000'000, 'x')).message(), exactly + "…");

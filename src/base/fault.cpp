@@ -23,7 +23,7 @@
 namespace ht::inline v1::fault {
 namespace {
 
-constexpr std::uintptr_t nowhere = UINTPTR_MAX;
+constexpr std::uintptr_t no_address = UINTPTR_MAX;
 
 }  // namespace
 
@@ -31,14 +31,14 @@ enum class Mark : std::uint8_t { none, being_written, written };
 
 struct Mapping {
   std::atomic<std::uint64_t> sequence{0};  // odd while the entry changes; even values identify a registration
-  std::atomic<std::uintptr_t> begin{nowhere};  // `nowhere` marks a free entry
+  std::atomic<std::uintptr_t> begin{no_address};  // `no_address` marks a free entry
   std::atomic<std::uintptr_t> end{0};
   std::atomic<FaultPolicy> policy{FaultPolicy::guarded};
   std::atomic<bool> is_writable{false};
   std::atomic<std::uint32_t> users{0};
-  std::atomic<std::uintptr_t> zeros{nowhere};        // lowest address of pages replaced by zeros
-  std::atomic<std::uintptr_t> first_fault{nowhere};  // an address
-  Source* source = nullptr;                          // guarded by `mutex`
+  std::atomic<std::uintptr_t> zeros{no_address};        // lowest address of pages replaced by zeros
+  std::atomic<std::uintptr_t> first_fault{no_address};  // an address
+  Source* source = nullptr;                             // guarded by `mutex`
 };
 
 // One range of an open section. Only the section's thread writes the range.
@@ -63,10 +63,10 @@ struct Block {
   std::atomic<Block*> next{nullptr};
 };
 
-template <class Entry, class Take>
-void for_each(Block<Entry>& first, const Take& take) {
+template <class Entry, class Visit>
+void for_each(Block<Entry>& first, const Visit& visit) {
   for (auto* block = &first; block != nullptr; block = block->next) {
-    for (Entry& entry : block->entries) take(entry);
+    for (Entry& entry : block->entries) visit(entry);
   }
 }
 
@@ -77,6 +77,7 @@ constinit std::mutex mutex;  // the handler does not lock it
 constinit SectionSlot* shared_slots = nullptr;
 constinit bool first_block_is_shared = false;
 constinit thread_local SectionSlot* own_slots = nullptr;
+
 // Returns an address that is unique to this thread.
 const void* this_thread() noexcept { return static_cast<const void*>(&own_slots); }
 
@@ -97,6 +98,7 @@ struct ThreadExit {
   }
 };
 
+// Takes a slot from the list of all threads. Null if out of memory.
 SectionSlot* shared_slot() noexcept {
   static thread_local const ThreadExit at_exit;
   const std::lock_guard lock(mutex);
@@ -115,24 +117,25 @@ SectionSlot* shared_slot() noexcept {
   return slot;
 }
 
-void lower(std::atomic<std::uintptr_t>& address, std::uintptr_t to) noexcept {
-  auto before = address.load();
-  while (to < before && !address.compare_exchange_weak(before, to)) continue;
-  if (before == nowhere && to != nowhere) ++unsettled;
+// Lowers `zeros` to the address. Counts the mapping as unsettled if it had no zero pages before.
+void lower_zeros(std::atomic<std::uintptr_t>& zeros, std::uintptr_t address) noexcept {
+  auto before = zeros.load();
+  while (address < before && !zeros.compare_exchange_weak(before, address)) continue;
+  if (before == no_address && address != no_address) ++unsettled;
 }
 
 // Replaces zero pages by the pages of the file. Waits for handlers in progress, which may still map zeros; a
 // later handler lowers `zeros` again. The caller holds the mutex.
 bool restore(Mapping& mapping) noexcept {
-  const auto zeros = mapping.zeros.exchange(nowhere);
+  const auto zeros = mapping.zeros.exchange(no_address);
   while (mapping.users != 0) std::this_thread::yield();
   const bool is_done = mapping.source->restore(zeros - mapping.begin);
-  if (!is_done) lower(mapping.zeros, zeros);
+  if (!is_done) lower_zeros(mapping.zeros, zeros);
   --unsettled;
   return is_done;
 }
 
-// Records the fault unless the range has one already.
+// Records the fault unless the range already has a fault.
 void set_mark(SectionSlot& slot, std::uintptr_t address, Mapping& mapping,
               std::uint64_t generation) noexcept {
   auto none = Mark::none;
@@ -143,10 +146,10 @@ void set_mark(SectionSlot& slot, std::uintptr_t address, Mapping& mapping,
   slot.mark = Mark::written;
 }
 
-// Replaces the zero pages in the ranges of a section that begins or ends while `unsettled` is not 0. Waits
-// until every handler that saw the section earlier has returned. If pages cannot be replaced, a section that
+// Restores the file's pages in the ranges of a section that begins or ends while `unsettled` is not 0. Waits
+// until every handler that saw the section earlier has returned. If pages cannot be restored, a section that
 // begins gets the fault.
-void settle(SectionSlot* slots, bool begins) noexcept {
+void restore_ranges(SectionSlot* slots, bool begins) noexcept {
   const std::lock_guard lock(mutex);
   for_each(mappings, [&](Mapping& mapping) {
     for (auto* slot = slots; slot != nullptr; slot = slot->next) {
@@ -187,7 +190,7 @@ Error describe(const SectionSlot& slot) noexcept {
 Mapping& free_mapping() {
   for (auto* block = &mappings;; block = block->next) {
     for (Mapping& mapping : block->entries) {
-      if (mapping.begin == nowhere) return mapping;
+      if (mapping.begin == no_address) return mapping;
     }
     if (block->next == nullptr) block->next = new Block<Mapping>;
   }
@@ -200,7 +203,7 @@ void set(Mapping& mapping, std::uintptr_t begin, std::uintptr_t end) noexcept {
   ++mapping.sequence;
 }
 
-// Returns the range of a section if it is open, as one consistent read.
+// Returns the range if its section is open, as one consistent read.
 std::optional<Pages> range_of(const SectionSlot& slot) noexcept {
   const auto sequence = slot.sequence.load();
   const Pages range{slot.begin.load(std::memory_order_acquire), slot.end.load(std::memory_order_acquire)};
@@ -249,7 +252,7 @@ std::optional<Pages> Incident::claim(std::uintptr_t page_bytes) noexcept {
   const bool fills_all = mapping_->policy == FaultPolicy::zero_fill;
   if (!fills_all && !is_covered(page, page_bytes)) return std::nullopt;
   // `zeros` is lowered before sections are read, so that a section that begins later sees these zeros.
-  lower(mapping_->zeros, page);
+  lower_zeros(mapping_->zeros, page);
   const auto round_up = [&](std::uintptr_t at) { return (at + page_bytes - 1) / page_bytes * page_bytes; };
   Pages pages{page, round_up(mapping_->end)};
   bool is_claimed = false;
@@ -270,7 +273,7 @@ std::optional<Pages> Incident::claim(std::uintptr_t page_bytes) noexcept {
   // or if the memory is writable, because its other pages may contain writes.
   pages.is_writable = mapping_->is_writable;
   if (!is_claimed || pages.is_writable) pages.end = page + page_bytes;
-  auto none = nowhere;
+  auto none = no_address;
   mapping_->first_fault.compare_exchange_strong(none, address_);
   return pages;
 }
@@ -283,7 +286,7 @@ Result<Range> Range::add(Bytes memory, Source& source, FaultPolicy policy, bool 
     mapping.source = &source;
     mapping.policy = policy;
     mapping.is_writable = is_writable;
-    mapping.first_fault = nowhere;
+    mapping.first_fault = no_address;
     set(mapping, begin, begin + memory.size());
     return Range(&mapping);
   });
@@ -293,13 +296,13 @@ bool Range::remove(const std::function<bool()>& unmap) {
   if (mapping_ == nullptr) return unmap();
   const std::lock_guard lock(mutex);
   const Pages pages{mapping_->begin, mapping_->end};
-  set(*mapping_, nowhere, 0);
+  set(*mapping_, no_address, 0);
   while (mapping_->users != 0) std::this_thread::yield();
   if (!unmap()) {
     set(*mapping_, pages.begin, pages.end);
     return false;
   }
-  if (mapping_->zeros.exchange(nowhere) != nowhere) --unsettled;
+  if (mapping_->zeros.exchange(no_address) != no_address) --unsettled;
   std::exchange(mapping_, nullptr)->source = nullptr;
   return true;
 }
@@ -308,7 +311,7 @@ std::optional<Error> Range::first_fault() const {
   if (mapping_ == nullptr) return std::nullopt;
   const std::lock_guard lock(mutex);
   const auto address = mapping_->first_fault.load();
-  if (address == nowhere) return std::nullopt;
+  if (address == no_address) return std::nullopt;
   return mapping_->source->describe(address - mapping_->begin);
 }
 
@@ -345,7 +348,7 @@ Section::Section(std::span<const Bytes> ranges) noexcept {
     slot->mark.store(Mark::none, std::memory_order_release);
     slot->sequence.exchange(slot->sequence.load(std::memory_order_relaxed) + 1);
   }
-  if (unsettled != 0) settle(slots_, true);
+  if (unsettled != 0) restore_ranges(slots_, true);
 }
 
 Section::~Section() {
@@ -362,7 +365,7 @@ std::optional<Error> Section::end(const Error* body_error) noexcept {
   for (auto* slot = slots_; slot != nullptr; slot = slot->next) {
     slot->sequence.exchange(slot->sequence.load(std::memory_order_relaxed) + 1);
   }
-  if (unsettled != 0) settle(slots_, false);
+  if (unsettled != 0) restore_ranges(slots_, false);
   std::optional<Error> error;
   while (auto* const slot = pop(slots_)) {
     if (!error && slot->mark.load(std::memory_order_acquire) != Mark::none) error = describe(*slot);
@@ -377,7 +380,7 @@ void after_fork_in_child() {
   unsettled = 0;
   for_each(mappings, [](Mapping& mapping) {
     mapping.users = 0;
-    if (mapping.zeros != nowhere) ++unsettled;
+    if (mapping.zeros != no_address) ++unsettled;
   });
   for_each(sections, [](SectionSlot& slot) {
     if (slot.sequence % 2 == 0 || slot.thread == this_thread()) return;

@@ -26,7 +26,7 @@ class Source {
   [[nodiscard]] virtual bool restore(std::uint64_t offset) noexcept = 0;
 };
 
-/// Keeps memory registered while it lives.
+/// Keeps mapped memory registered while the object exists.
 class Range {
  public:
   Range() noexcept = default;
@@ -62,6 +62,7 @@ void touch(Bytes memory) noexcept;
 /// that blocks SIGBUS terminates the process, and threads inherit their creator's mask.
 void unblock_signal() noexcept;
 
+/// The addresses of adjacent pages.
 struct Pages {
   std::uintptr_t begin;
   std::uintptr_t end;
@@ -88,7 +89,8 @@ class Incident {
   std::uint64_t generation_ = 0;
 };
 
-// A forked child has one thread: sections and incidents of other threads end in the child.
+// Handlers for pthread_atfork. A forked child has one thread: sections and incidents of other threads end in
+// the child.
 void before_fork();
 void after_fork_in_parent();
 void after_fork_in_child();

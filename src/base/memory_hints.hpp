@@ -15,10 +15,10 @@ namespace ht::inline v1 {
 /// prefetchers of processors stop at the end of a page.
 inline constexpr std::uintptr_t prefetch_distance = 8192;
 
-/// Prefetches the line into the second-level cache, also for memory that is read once: lines that bypass this
-/// cache (prefetchnta) are read at half to two thirds of the speed.
-inline void prefetch(const void* reading, std::uintptr_t distance = prefetch_distance) noexcept {
-  const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(reading) + distance;
+/// Prefetches the line `distance` bytes after the position into the second-level cache, also for memory that
+/// is read once: lines that bypass this cache (prefetchnta) are read at half to two thirds of the speed.
+inline void prefetch(const void* read_position, std::uintptr_t distance = prefetch_distance) noexcept {
+  const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(read_position) + distance;
   // NOLINTNEXTLINE(performance-no-int-to-ptr): the address is only a hint.
   const auto* const line = reinterpret_cast<const char*>(address);
 #if defined(__x86_64__)
@@ -31,12 +31,12 @@ inline void prefetch(const void* reading, std::uintptr_t distance = prefetch_dis
 #endif
 }
 
-// A fault for each page of 4 KiB can take longer than the work on the page: in a virtual machine, touching
-// 1 GiB of new memory took 0.57 s by small pages and 0.11 s by huge ones.
+// A page fault for each page of 4 KiB can take longer than the work on the page: in a virtual machine,
+// touching 1 GiB of new memory took 0.57 s with small pages and 0.11 s with huge pages.
 
 inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 
-/// Asks the system to back the memory by huge pages, which must be aligned to `huge_page_bytes`. A remainder
+/// Asks the system to use huge pages for the memory, which must be aligned to `huge_page_bytes`. A remainder
 /// at the end gets small pages. No effect if the system has no huge pages or refuses them.
 void advise_huge_pages(MutableBytes memory) noexcept;
 

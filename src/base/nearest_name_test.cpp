@@ -17,15 +17,15 @@ std::optional<std::string_view> nearest(std::string_view name,
 }
 
 TEST(Nearest, finds_a_misspelled_name) {
-  const auto among = {"blk.0.attn_q.weight", "blk.0.attn_k.weight", "output.weight"};
-  NearestName in_the_middle("blk.0.atn_k.weight");
-  NearestName swapped("output.wieght");
-  for (const std::string_view candidate : among) {
-    EXPECT_TRUE(in_the_middle.consider(candidate));
-    EXPECT_TRUE(swapped.consider(candidate));
+  const auto names = {"blk.0.attn_q.weight", "blk.0.attn_k.weight", "output.weight"};
+  NearestName missing_letter("blk.0.atn_k.weight");
+  NearestName swapped_letters("output.wieght");
+  for (const std::string_view candidate : names) {
+    EXPECT_TRUE(missing_letter.consider(candidate));
+    EXPECT_TRUE(swapped_letters.consider(candidate));
   }
-  EXPECT_EQ(in_the_middle.found(), "blk.0.attn_k.weight");
-  EXPECT_EQ(swapped.found(), "output.weight");
+  EXPECT_EQ(missing_letter.found(), "blk.0.attn_k.weight");
+  EXPECT_EQ(swapped_letters.found(), "output.weight");
 }
 
 TEST(Nearest, chooses_the_first_of_several) {

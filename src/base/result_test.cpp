@@ -13,8 +13,8 @@ namespace {
 
 Result<int> number(int value) { return value; }
 Result<int> no_number() { return fail(ErrorCode::not_found, "number_exists", "number does not exist"); }
-Result<void> fine() { return {}; }
-Result<void> not_fine() { return fail(Error(ErrorCode::bad_state)); }
+Result<void> success() { return {}; }
+Result<void> failure() { return fail(Error(ErrorCode::bad_state)); }
 
 template <class T, int Count>
 Result<std::array<T, Count>> several(T value) {
@@ -32,15 +32,15 @@ TEST(Try, returns_the_value) {
 }
 
 TEST(Try, returns_the_error_and_runs_nothing_after_it) {
-  bool went_on = false;
+  bool continued = false;
   const auto twice = [&]() -> Result<int> {
     const auto found = HT_TRY(no_number());
-    went_on = true;
+    continued = true;
     return 2 * found;
   };
   const auto answer = twice();
   ASSERT_FALSE(answer.has_value());
-  EXPECT_FALSE(went_on);
+  EXPECT_FALSE(continued);
 }
 
 TEST(Try, returns_the_error_unchanged) {
@@ -75,9 +75,9 @@ TEST(Try, returns_the_error_unchanged) {
 TEST(Try, works_for_void) {
   int steps = 0;
   const auto run = [&](bool stop) -> Result<void> {
-    HT_TRY(fine());
+    HT_TRY(success());
     ++steps;
-    if (stop) HT_TRY(not_fine());
+    if (stop) HT_TRY(failure());
     ++steps;
     return {};
   };
@@ -114,13 +114,13 @@ TEST(Try, moves_move_only_values) {
     if (fails) return fail(Error(ErrorCode::cancelled));
     return std::make_unique<int>(7);
   };
-  const auto taken = [&](bool fails) -> Result<std::unique_ptr<int>> {
+  const auto incremented = [&](bool fails) -> Result<std::unique_ptr<int>> {
     auto pointer = HT_TRY(source(fails));
     ++*pointer;
     return pointer;
   };
-  EXPECT_EQ(*taken(false).value(), 8);
-  EXPECT_EQ(taken(true).error().code(), ErrorCode::cancelled);
+  EXPECT_EQ(*incremented(false).value(), 8);
+  EXPECT_EQ(incremented(true).error().code(), ErrorCode::cancelled);
 
   const auto from_a_name = [&]() -> Result<int> {
     auto named = source(false);
@@ -192,7 +192,7 @@ TEST(WithoutBadAlloc, converts_bad_alloc_to_out_of_memory) {
 TEST(WithoutBadAlloc, passes_other_exceptions_through) {
   EXPECT_EQ(without_bad_alloc([] { return number(3); }).value(), 3);
   EXPECT_EQ(without_bad_alloc([] { return no_number(); }).error().rule(), "number_exists");
-  EXPECT_TRUE(without_bad_alloc([] { return fine(); }).has_value());
+  EXPECT_TRUE(without_bad_alloc([] { return success(); }).has_value());
   auto pointer = without_bad_alloc(
       [p = std::make_unique<int>(4)]() mutable -> Result<std::unique_ptr<int>> { return std::move(p); });
   EXPECT_EQ(**pointer, 4);

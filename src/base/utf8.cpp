@@ -116,13 +116,13 @@ std::string_view path_problem(std::string_view path) noexcept {
   // On Windows, a backslash separates folders.
   if (path.find('\\') != path.npos) return "contains a backslash";
   if (path.front() == '/') return "is absolute";
-  std::string_view step;
+  std::string_view component;
   for (std::string_view rest = path; !rest.empty();) {
-    step = rest.substr(0, rest.find('/'));
-    if (step == "..") return "leads out of the folder";
-    rest.remove_prefix(step.size() == rest.size() ? step.size() : step.size() + 1);
+    component = rest.substr(0, rest.find('/'));
+    if (component == "..") return "leads out of the folder";
+    rest.remove_prefix(component.size() == rest.size() ? component.size() : component.size() + 1);
   }
-  if (path.back() == '/' || step == ".") return "names a folder";
+  if (path.back() == '/' || component == ".") return "names a folder";
   return {};
 }
 

@@ -21,7 +21,7 @@
 namespace ht::inline v1::detail {
 
 /// Number of forks between the first process and this one.
-inline constinit std::atomic<unsigned> generation = 0;
+inline constinit std::atomic<unsigned> forks = 0;
 
 /// Number of processors that this process could use at the first call, at least 1. The number never changes,
 /// because callers size buffers by it.
@@ -95,7 +95,8 @@ class PoolTask {
   PoolTask* next_ = nullptr;
 };
 
-/// Idle threads spin before they sleep, so a task that follows soon after another needs no system call.
+/// Threads that join open tasks. Idle threads spin before they sleep, so a task that follows soon after
+/// another needs no system call.
 class Pool {
  public:
   explicit Pool(std::size_t max_threads) noexcept;
@@ -116,24 +117,27 @@ class Pool {
   /// For threads outside of the pool: joins, works and leaves, unless a thread has left already or
   /// `max_workers` have joined.
   void help(PoolTask& task) noexcept;
-  /// Joins only if no thread has joined. Returns the caller's worker number.
+  /// Joins only if no thread has joined. Returns the caller's worker number; nullopt if it did not join.
   [[nodiscard]] std::optional<std::size_t> join_first(PoolTask& task) noexcept;
+  /// Ends the caller's part in the task, and closes the task to other threads.
   void leave(PoolTask& task) noexcept;
 
   /// Waits for at most `time`. Returns whether all threads that joined have left; the task may be destroyed
-  /// then. A caller that has worked spins first, because its processor is free; spinning by another thread
-  /// would take a worker's processor.
+  /// then. `spins` is true for a caller that has worked, because its processor is free; spinning by another
+  /// thread would take a worker's processor.
   [[nodiscard]] bool wait_for(PoolTask& task, std::chrono::milliseconds time, bool spins) noexcept;
 
  private:
+  /// The loop of a pool thread.
   void serve() noexcept;
   void start_threads(std::size_t count) noexcept;
   std::size_t join_locked(PoolTask& task) noexcept;
   void leave_locked(PoolTask& task) noexcept;
+  /// Closes the task. No effect if the task is not open.
   void withdraw(PoolTask& task) noexcept;
 
   const std::size_t max_threads_;
-  const unsigned generation_;
+  const unsigned forks_at_creation_;
   std::mutex mutex_;
   std::condition_variable wake_;
   PoolTask* open_ = nullptr;            // tasks that threads may join
@@ -145,7 +149,7 @@ class Pool {
 };
 
 inline Pool::Pool(std::size_t max_threads) noexcept
-    : max_threads_(max_threads), generation_(generation.load()) {}
+    : max_threads_(max_threads), forks_at_creation_(forks.load()) {}
 
 inline Pool::~Pool() {
   {
@@ -157,7 +161,7 @@ inline Pool::~Pool() {
   for (auto& thread : threads_) thread.join();
 }
 
-inline bool Pool::belongs_to_this_process() const noexcept { return generation_ == generation.load(); }
+inline bool Pool::belongs_to_this_process() const noexcept { return forks_at_creation_ == forks.load(); }
 
 inline std::optional<std::size_t> Pool::offer(PoolTask& task, Caller caller) noexcept {
   std::optional<std::size_t> number;
@@ -269,7 +273,6 @@ inline void Pool::leave_locked(PoolTask& task) noexcept {
   task.finished_.notify_all();
 }
 
-// Does nothing if the task is not open.
 inline void Pool::withdraw(PoolTask& task) noexcept {
   for (PoolTask** at = &open_; *at != nullptr; at = &(*at)->next_) {
     if (*at != &task) continue;

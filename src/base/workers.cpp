@@ -18,7 +18,7 @@ namespace ht::inline v1 {
 namespace {
 
 // Registered before any thread exists: otherwise another thread might fork first.
-[[maybe_unused]] const int is_registered = ::pthread_atfork(nullptr, nullptr, [] { ++detail::generation; });
+[[maybe_unused]] const int is_registered = ::pthread_atfork(nullptr, nullptr, [] { ++detail::forks; });
 
 // Interval between calls of `meanwhile`.
 constexpr std::chrono::milliseconds report_interval{20};
@@ -27,6 +27,7 @@ Workers& workers_of(const Jobs& jobs) noexcept {
   return jobs.workers != nullptr ? *jobs.workers : Workers::shared();
 }
 
+// One call of `run_all`: hands out the jobs in order and keeps the error to return.
 class Run final : public detail::PoolTask {
  public:
   Run(const Jobs& jobs, std::size_t max_workers) : PoolTask(max_workers), jobs_(jobs) {}
@@ -46,10 +47,10 @@ class Run final : public detail::PoolTask {
  private:
   void run_on(detail::Pool& pool, std::size_t max_workers) noexcept {
     const std::size_t callers = jobs_.meanwhile ? 0 : 1;
-    const std::size_t of_pool = workers_of(jobs_).threads();
-    const auto extra = max_workers - callers > of_pool
-                           ? start_extra_threads(pool, max_workers - callers - of_pool)
-                           : std::vector<std::jthread>();
+    const std::size_t pool_threads = workers_of(jobs_).threads();
+    const auto extra_threads = max_workers - callers > pool_threads
+                                   ? start_extra_threads(pool, max_workers - callers - pool_threads)
+                                   : std::vector<std::jthread>();
     // With `meanwhile`, the caller's thread runs jobs only if no thread of the pool is idle.
     using Caller = detail::Pool::Caller;
     auto number = pool.offer(*this, jobs_.meanwhile ? Caller::joins_if_no_thread_is_idle : Caller::joins);
@@ -90,17 +91,17 @@ class Run final : public detail::PoolTask {
     }
   }
 
-  // Returns false once all jobs have begun.
+  // Returns false once all jobs have started.
   bool run_next(std::size_t worker) noexcept {
     const std::size_t job = next_.fetch_add(1);
     // Jobs with lower numbers than a failed job still run, so that the failure of the lowest job is returned.
     if (job >= jobs_.count || job > end_.load()) return false;
     try {
       auto done = without_bad_alloc([&] { return jobs_.run(job, worker); });
-      if (!done) note(job + 1, std::move(done).error());
+      if (!done) record_failure(job + 1, std::move(done).error());
     } catch (...) {
       // A callback threw: the exception is rethrown to the caller.
-      note(job + 1, Error(ErrorCode::cancelled), std::current_exception());
+      record_failure(job + 1, Error(ErrorCode::cancelled), std::current_exception());
     }
     return true;
   }
@@ -111,14 +112,16 @@ class Run final : public detail::PoolTask {
     try {
       auto reported = jobs_.meanwhile();
       is_stopped_ = !reported;
-      if (!reported) note(0, std::move(reported).error());
+      if (!reported) record_failure(0, std::move(reported).error());
     } catch (...) {
       is_stopped_ = true;
-      note(0, Error(ErrorCode::cancelled), std::current_exception());
+      record_failure(0, Error(ErrorCode::cancelled), std::current_exception());
     }
   }
 
-  void note(std::size_t rank, Error error, std::exception_ptr thrown = nullptr) {
+  // Keeps the error or exception of the lowest rank: 0 for `meanwhile`, job + 1 for a job. Jobs above that
+  // rank do not start.
+  void record_failure(std::size_t rank, Error error, std::exception_ptr thrown = nullptr) {
     const std::scoped_lock lock(mutex_);
     if (failed_ && rank >= rank_) return;
     failed_ = std::move(error);
@@ -141,8 +144,8 @@ class Run final : public detail::PoolTask {
 }  // namespace
 
 std::size_t workers_for(const Jobs& jobs) noexcept {
-  const std::size_t most = jobs.threads != 0 ? jobs.threads : workers_of(jobs).threads();
-  return std::min(most, std::max<std::size_t>(jobs.count, 1));
+  const std::size_t threads = jobs.threads != 0 ? jobs.threads : workers_of(jobs).threads();
+  return std::min(threads, std::max<std::size_t>(jobs.count, 1));
 }
 
 std::vector<std::jthread> start_threads(std::size_t count, const std::function<void(std::size_t)>& work) {
@@ -177,13 +180,13 @@ std::size_t Workers::threads() const noexcept { return threads_ != 0 ? threads_ 
 
 Workers& Workers::shared() noexcept {
   // Never destroyed: threads may still work when the process exits.
-  union Kept {
-    constexpr Kept() noexcept : workers() {}
-    ~Kept() {}
+  union NeverDestroyed {
+    constexpr NeverDestroyed() noexcept : workers() {}
+    ~NeverDestroyed() {}
     Workers workers;
   };
-  static constinit Kept kept;
-  return kept.workers;
+  static constinit NeverDestroyed shared;
+  return shared.workers;
 }
 
 // Lock-free: a mutex might be locked forever in a forked child.
@@ -197,7 +200,7 @@ detail::Pool* Workers::pool() noexcept {
   return pool;
 }
 
-unsigned fork_count() noexcept { return detail::generation.load(std::memory_order_relaxed); }
+unsigned fork_count() noexcept { return detail::forks.load(std::memory_order_relaxed); }
 
 UnblockedSigbus::UnblockedSigbus() noexcept {
 #ifdef SIGBUS

@@ -67,7 +67,7 @@ TEST(Jobs, an_empty_list_returns_at_once) {
 }
 
 TEST(Jobs, report_the_error_of_the_lowest_job) {
-  for (int again = 0; again < 50; ++again) {
+  for (int round = 0; round < 50; ++round) {
     const Jobs jobs{.count = 200,
                     .threads = 4,
                     .run = [](std::size_t job, std::size_t) -> Result<void> {
@@ -84,12 +84,12 @@ TEST(Jobs, report_the_error_of_the_lowest_job) {
 }
 
 TEST(Jobs, end_when_the_caller_requests_a_stop) {
-  std::atomic<std::size_t> begun = 0;
+  std::atomic<std::size_t> started = 0;
   std::atomic<bool> is_requested = false;
   const Jobs jobs{.count = 1'000'000,
                   .threads = 2,
                   .run = [&](std::size_t, std::size_t) -> Result<void> {
-                    ++begun;
+                    ++started;
                     is_requested.wait(false);  // no job returns before `meanwhile` has run
                     return {};
                   },
@@ -101,7 +101,7 @@ TEST(Jobs, end_when_the_caller_requests_a_stop) {
   const auto done = run_all(jobs);
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code(), ErrorCode::cancelled);
-  EXPECT_LT(begun, jobs.count);
+  EXPECT_LT(started, jobs.count);
 }
 
 TEST(Jobs, report_out_of_memory) {
@@ -113,17 +113,17 @@ TEST(Jobs, report_out_of_memory) {
 }
 
 TEST(Jobs, rethrow_exceptions_in_the_caller) {
-  std::atomic<std::size_t> begun = 0;
+  std::atomic<std::size_t> started = 0;
   Jobs jobs{.count = 100'000,
             .threads = 2,
             .run = [&](std::size_t job, std::size_t) -> Result<void> {
-              ++begun;
+              ++started;
               if (job == 10) throw std::runtime_error("of a job");
               return {};
             },
             .meanwhile = {}};
   EXPECT_THROW(static_cast<void>(run_all(jobs)), std::runtime_error);
-  EXPECT_LT(begun, jobs.count);
+  EXPECT_LT(started, jobs.count);
   jobs.run = [](std::size_t job, std::size_t) -> Result<void> {
     if (job == 5) return fail(Error(ErrorCode::read_failed));
     if (job == 6) throw std::runtime_error("of a job behind a failure");
@@ -134,11 +134,11 @@ TEST(Jobs, rethrow_exceptions_in_the_caller) {
 
 TEST(Jobs, end_on_an_exception_of_the_caller) {
   std::atomic<bool> reported = false;
-  std::atomic<std::size_t> begun = 0;
+  std::atomic<std::size_t> started = 0;
   const Jobs jobs{.count = 1'000'000'000,
                   .threads = 2,
                   .run = [&](std::size_t, std::size_t) -> Result<void> {
-                    ++begun;
+                    ++started;
                     reported.wait(false);
                     return {};
                   },
@@ -148,7 +148,7 @@ TEST(Jobs, end_on_an_exception_of_the_caller) {
                     throw std::runtime_error("of the caller");
                   }};
   EXPECT_THROW(static_cast<void>(run_all(jobs)), std::runtime_error);
-  EXPECT_LT(begun, jobs.count);
+  EXPECT_LT(started, jobs.count);
 }
 
 // Returns the sum of all numbers below `count`, computed by jobs.
@@ -186,8 +186,8 @@ TEST(Jobs, run_on_the_same_threads_every_time) {
   Workers workers(3);
   std::mutex mutex;
   std::set<pid_t> threads;  // the kernel reuses numbers of threads late, unlike std::thread::id
-  for (int again = 0; again < 50; ++again) {
-    std::atomic<int> begun = 0;
+  for (int round = 0; round < 50; ++round) {
+    std::atomic<int> started = 0;
     const Jobs jobs{.count = 3,
                     .threads = 0,
                     .run = [&](std::size_t, std::size_t) -> Result<void> {
@@ -195,11 +195,11 @@ TEST(Jobs, run_on_the_same_threads_every_time) {
                         const std::scoped_lock lock(mutex);
                         threads.insert(gettid());
                       }
-                      // Each job waits until all jobs have begun, so that all threads take part.
+                      // Each job waits until all jobs have started, so that all threads take part.
                       const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-                      for (++begun; begun < 3 && std::chrono::steady_clock::now() < end;)
+                      for (++started; started < 3 && std::chrono::steady_clock::now() < end;)
                         std::this_thread::yield();
-                      return begun == 3 ? Result<void>() : fail(Error(ErrorCode::cancelled));
+                      return started == 3 ? Result<void>() : fail(Error(ErrorCode::cancelled));
                     },
                     .meanwhile = {},
                     .workers = &workers};
@@ -223,7 +223,7 @@ TEST(Jobs, run_on_the_callers_thread_if_there_is_one_worker) {
   EXPECT_TRUE(run_all(jobs));
 }
 
-TEST(Jobs, nest) {
+TEST(Jobs, can_be_nested) {
   for (const std::size_t threads : {1UL, 2UL, 3UL}) {
     Workers workers(threads);
     std::atomic<std::size_t> sum = 0;
@@ -253,15 +253,15 @@ TEST(Jobs, nest) {
   }
 }
 
-TEST(Jobs, run_at_once_for_several_callers) {
+TEST(Jobs, run_concurrently_for_several_callers) {
   std::atomic<int> wrong = 0;
   {
     std::vector<std::jthread> callers;
     callers.reserve(4);
     for (int i = 0; i < 4; ++i) {
       callers.emplace_back([&] {
-        for (std::size_t again = 0; again < 200; ++again) {
-          const std::size_t count = 1 + again % 17;
+        for (std::size_t round = 0; round < 200; ++round) {
+          const std::size_t count = 1 + round % 17;
           wrong += sum_below(count) == count * (count - 1) / 2 ? 0 : 1;
         }
       });
@@ -272,19 +272,19 @@ TEST(Jobs, run_at_once_for_several_callers) {
 
 TEST(Jobs, get_more_threads_than_the_pool_has) {
   Workers workers(1);
-  std::atomic<std::size_t> begun = 0;
+  std::atomic<std::size_t> started = 0;
   const Jobs jobs{.count = 6,
                   .threads = 6,
                   .run = [&](std::size_t, std::size_t worker) -> Result<void> {
                     EXPECT_LT(worker, 6U);
-                    // Each job waits until all jobs have begun.
-                    for (++begun; begun < 6;) std::this_thread::yield();
+                    // Each job waits until all jobs have started.
+                    for (++started; started < 6;) std::this_thread::yield();
                     return {};
                   },
                   .meanwhile = {},
                   .workers = &workers};
   EXPECT_TRUE(run_all(jobs));
-  EXPECT_EQ(begun, 6U);
+  EXPECT_EQ(started, 6U);
 }
 
 TEST(Jobs, failures_do_not_depend_on_the_number_of_threads) {
@@ -308,7 +308,7 @@ TEST(Jobs, failures_do_not_depend_on_the_number_of_threads) {
 // Waits until all other threads sleep. A thread that starts holds the lock of the sanitizer's allocator, and
 // a child that is forked at that time can never allocate.
 void wait_until_others_sleep() {
-  const auto this_thread = std::to_string(gettid());
+  const auto this_thread_id = std::to_string(gettid());
   for (bool all_sleep = false; !all_sleep;) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     all_sleep = true;
@@ -319,7 +319,7 @@ void wait_until_others_sleep() {
       // The state follows the name, which is in parentheses.
       const auto end = line.rfind(')');
       const bool sleeps = end != std::string::npos && end + 2 < line.size() && line[end + 2] == 'S';
-      all_sleep = all_sleep && (sleeps || task.path().filename() == this_thread);
+      all_sleep = all_sleep && (sleeps || task.path().filename() == this_thread_id);
     }
   }
 }
@@ -345,7 +345,7 @@ TEST(Jobs, run_in_a_child_forked_during_other_jobs) {
   const std::jthread other([&] {
     while (!stop) EXPECT_EQ(sum_below(50), 1225U);
   });
-  for (int again = 0; again < 20; ++again)
+  for (int round = 0; round < 20; ++round)
     EXPECT_TRUE(succeeds_in_child([] { return sum_below(100) == 4950; }));
   stop = true;
 }
@@ -358,12 +358,12 @@ TEST(Jobs, run_on_the_callers_thread_if_no_thread_can_be_started) {
     // The limit does not apply to the superuser.
     if (::geteuid() == 0 && ::setuid(65534) != 0) return false;
     const auto caller = std::this_thread::get_id();
-    bool all_here = true;
+    bool all_on_caller = true;
     int reports = 0;
     Jobs jobs{.count = 10,
               .threads = 4,
               .run = [&](std::size_t, std::size_t) -> Result<void> {
-                all_here = all_here && std::this_thread::get_id() == caller;
+                all_on_caller = all_on_caller && std::this_thread::get_id() == caller;
                 return {};
               },
               .meanwhile = {}};
@@ -372,7 +372,7 @@ TEST(Jobs, run_on_the_callers_thread_if_no_thread_can_be_started) {
       ++reports;
       return {};
     };
-    return done && run_all(jobs).has_value() && all_here && reports >= 1;
+    return done && run_all(jobs).has_value() && all_on_caller && reports >= 1;
   }));
 }
 

@@ -1,4 +1,4 @@
-// The table kernel, which is the reference for all kernels, and the selection of the kernel, made once.
+// The table kernel, which is the reference for all kernels, and the selection of the fastest kernel.
 #include <htensor/hash/digest.hpp>
 
 #include <algorithm>
@@ -29,11 +29,11 @@ constexpr auto tables = [] {
 }();
 
 // Kernels that this processor supports, in order of increasing speed.
-struct KernelsHere {
+struct SupportedKernels {
   std::array<Kernel, 4> kernels{{{"table", by_table, []() noexcept { return true; }}}};
   std::size_t count = 1;
 
-  KernelsHere() noexcept {
+  SupportedKernels() noexcept {
     for (const auto& kernel : processor_kernels()) {
       if (kernel.is_supported()) kernels[count++] = kernel;
     }
@@ -41,14 +41,14 @@ struct KernelsHere {
 };
 
 // Null until the first use: no code runs before main.
-constinit std::atomic<const Kernel*> chosen = nullptr;
+constinit std::atomic<const Kernel*> selected = nullptr;
 
 const Kernel& kernel() noexcept {
-  const Kernel* found = chosen.load(std::memory_order_acquire);
+  const Kernel* found = selected.load(std::memory_order_acquire);
   if (found == nullptr) {
     // A race is harmless: all threads choose the same kernel.
     found = &supported_kernels().back();
-    chosen.store(found, std::memory_order_release);
+    selected.store(found, std::memory_order_release);
   }
   return *found;
 }
@@ -76,12 +76,12 @@ std::span<const Kernel> processor_kernels() noexcept { return {}; }
 #endif
 
 std::span<const Kernel> supported_kernels() noexcept {
-  static const KernelsHere here;
-  return std::span(here.kernels).first(here.count);
+  static const SupportedKernels supported;
+  return std::span(supported.kernels).first(supported.count);
 }
 
-UseKernel::UseKernel(const Kernel& kernel) noexcept : before_(chosen.exchange(&kernel)) {}
-UseKernel::~UseKernel() { chosen.store(before_); }
+UseKernel::UseKernel(const Kernel& kernel) noexcept : previous_(selected.exchange(&kernel)) {}
+UseKernel::~UseKernel() { selected.store(previous_); }
 
 }  // namespace crc64
 

@@ -17,10 +17,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const auto& kernel : crc64::supported_kernels()) {
     std::uint64_t in_pieces = ~std::uint64_t{0};
     std::uint64_t combined = 0;
-    std::size_t number = 0;
+    std::size_t turn = 0;
     for (std::size_t at = 0; at < input.size();) {
-      const std::size_t wish = 1 + 8 * std::to_integer<std::size_t>(head[number++ % sizes]);
-      const Bytes piece = input.subspan(at, std::min(wish, input.size() - at));
+      const std::size_t piece_bytes = 1 + 8 * std::to_integer<std::size_t>(head[turn++ % sizes]);
+      const Bytes piece = input.subspan(at, std::min(piece_bytes, input.size() - at));
       in_pieces = kernel.function(piece.data(), piece.size(), in_pieces);
       const std::uint64_t alone = ~kernel.function(piece.data(), piece.size(), ~std::uint64_t{0});
       combined = crc64nvme_combine(combined, alone, piece.size());

@@ -9,7 +9,7 @@
 
 namespace ht::inline v1::crc64 {
 
-/// Advances the CRC, without its final exclusive-or, over `size` more bytes.
+/// Advances a CRC over `size` more bytes. `sum` and the result are CRCs without the final exclusive-or.
 using Function = std::uint64_t (*)(const std::byte* data, std::size_t size, std::uint64_t sum) noexcept;
 
 struct Kernel {
@@ -28,7 +28,8 @@ struct Kernel {
 /// Kernels that run on this processor, slowest first, beginning with the table.
 [[nodiscard]] std::span<const Kernel> supported_kernels() noexcept;
 
-/// Selects the kernel for the whole process while it exists. For tests and benchmarks, one at a time.
+/// Makes the whole process use the given kernel while the object exists. For tests and benchmarks; only one
+/// object may exist at a time.
 class UseKernel {
  public:
   explicit UseKernel(const Kernel& kernel) noexcept;
@@ -37,7 +38,7 @@ class UseKernel {
   ~UseKernel();
 
  private:
-  const Kernel* before_;
+  const Kernel* previous_;
 };
 
 // Polynomials over GF(2), modulo that of CRC-64/NVME, in reflected bit order: the highest bit of a word is
@@ -75,10 +76,11 @@ inline constexpr auto zero_bytes = [] {
   return all;
 }();
 
-/// Constants that fold the two words of a 128-bit lane over a distance in bytes, first word first. The first
-/// word is 64 bits ahead of the second; carry-less products of reflected words are shifted by one bit.
-[[nodiscard]] constexpr std::array<std::uint64_t, 2> fold_constants(std::uint64_t bytes) noexcept {
-  return {power_of_x(8 * bytes + 63), power_of_x(8 * bytes - 1)};
+/// The factors that fold the two words of a 128-bit lane into the lane `distance` bytes later, first word
+/// first. The first word is 64 bits ahead of the second; carry-less products of reflected words are shifted
+/// by one bit.
+[[nodiscard]] constexpr std::array<std::uint64_t, 2> fold_constants(std::uint64_t distance) noexcept {
+  return {power_of_x(8 * distance + 63), power_of_x(8 * distance - 1)};
 }
 
 }  // namespace ht::inline v1::crc64

@@ -25,7 +25,7 @@ class Crc64Kernels : public ::testing::TestWithParam<crc64::Kernel> {
   static std::uint64_t sum(Bytes bytes, std::uint64_t before = 0) {
     return ~GetParam().function(bytes.data(), bytes.size(), ~before);
   }
-  static std::uint64_t right(Bytes bytes, std::uint64_t before = 0) {
+  static std::uint64_t table_sum(Bytes bytes, std::uint64_t before = 0) {
     return ~crc64::by_table(bytes.data(), bytes.size(), ~before);
   }
 };
@@ -34,23 +34,23 @@ TEST_P(Crc64Kernels, has_the_published_check_value) {
   EXPECT_EQ(sum(bytes_of("123456789")), 0xAE8B'1486'0A79'9888U);
 }
 
-TEST_P(Crc64Kernels, computes_empty_input_and_each_single_byte) {
+TEST_P(Crc64Kernels, matches_the_table_for_empty_input_and_each_single_byte) {
   EXPECT_EQ(sum({}), 0U);
   for (int value = 0; value < 256; ++value) {
     const std::array one{static_cast<std::byte>(value)};
-    ASSERT_EQ(sum(one), right(one)) << value;
+    ASSERT_EQ(sum(one), table_sum(one)) << value;
   }
 }
 
 TEST_P(Crc64Kernels, matches_the_table_for_all_lengths_and_alignments) {
   // The table kernel is slow, and short lengths cover it: it processes at most eight bytes per step.
-  const std::size_t longest = GetParam().function == crc64::by_table ? 512 : 4096;
-  const auto contents = noise(longest + 64);
+  const std::size_t max_length = GetParam().function == crc64::by_table ? 512 : 4096;
+  const auto contents = noise(max_length + 64);
   for (std::size_t misaligned = 0; misaligned < 64; ++misaligned) {
     const Bytes from = Bytes(contents).subspan(misaligned);
     std::uint64_t expected = 0;
-    for (std::size_t length = 0; length <= longest; ++length) {
-      if (length > 0) expected = right(from.subspan(length - 1, 1), expected);
+    for (std::size_t length = 0; length <= max_length; ++length) {
+      if (length > 0) expected = table_sum(from.subspan(length - 1, 1), expected);
       ASSERT_EQ(sum(from.first(length)), expected) << length << " bytes at " << misaligned;
     }
   }
@@ -60,22 +60,22 @@ TEST_P(Crc64Kernels, reads_nothing_beyond_the_end) {
   // The buffer has the exact size, so that AddressSanitizer detects a read past its end.
   for (std::size_t length = 0; length <= 600; ++length) {
     const auto exact = noise(length);
-    ASSERT_EQ(sum(exact), right(exact)) << length;
+    ASSERT_EQ(sum(exact), table_sum(exact)) << length;
   }
 }
 
 TEST_P(Crc64Kernels, continues_from_every_split) {
   const auto contents = noise(1500);
   const Bytes all = contents;
-  const std::uint64_t expected = right(all);
+  const std::uint64_t expected = table_sum(all);
   for (std::size_t split = 0; split <= all.size(); ++split) {
     ASSERT_EQ(sum(all.subspan(split), sum(all.first(split))), expected) << split;
   }
 }
 
-TEST_P(Crc64Kernels, computes_long_input) {
+TEST_P(Crc64Kernels, matches_the_table_for_long_input) {
   const auto contents = noise(3'000'017);
-  EXPECT_EQ(sum(contents), right(contents));
+  EXPECT_EQ(sum(contents), table_sum(contents));
 }
 
 TEST_P(Crc64Kernels, is_used_while_it_is_installed) {
@@ -84,7 +84,7 @@ TEST_P(Crc64Kernels, is_used_while_it_is_installed) {
   EXPECT_EQ(crc64nvme(bytes_of("123456789")), 0xAE8B'1486'0A79'9888U);
 }
 
-INSTANTIATE_TEST_SUITE_P(Here, Crc64Kernels, ::testing::ValuesIn(crc64::supported_kernels()),
+INSTANTIATE_TEST_SUITE_P(Supported, Crc64Kernels, ::testing::ValuesIn(crc64::supported_kernels()),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Crc64, uses_the_fastest_supported_kernel) {
@@ -99,11 +99,11 @@ TEST(Crc64, finds_every_flipped_bit_of_64_kib) {
   // Only the block that contains the bit is hashed again. The CRCs of all other bytes are constant.
   constexpr std::size_t block = 1024;
   for (std::size_t begin = 0; begin < contents.size(); begin += block) {
-    const std::size_t behind_bytes = contents.size() - begin - block;
+    const std::size_t after_bytes = contents.size() - begin - block;
     const std::uint64_t before = crc64nvme(all.first(begin));
-    const std::uint64_t behind = crc64nvme(all.last(behind_bytes));
+    const std::uint64_t after = crc64nvme(all.last(after_bytes));
     const auto whole = [&] {
-      return crc64nvme_combine(crc64nvme(all.subspan(begin, block), before), behind, behind_bytes);
+      return crc64nvme_combine(crc64nvme(all.subspan(begin, block), before), after, after_bytes);
     };
     ASSERT_EQ(whole(), sum);
     for (std::size_t bit = 8 * begin; bit < 8 * (begin + block); ++bit) {
@@ -141,7 +141,7 @@ TEST(Crc64, is_combined_from_the_sums_of_two_pieces) {
   }
 }
 
-TEST(Crc64, is_combined_for_sizes_beyond_memory) {
+TEST(Crc64, is_combined_for_sizes_larger_than_memory) {
   // Builds the CRC of 2^62 zeros by doubling and appends the zeros in one step.
   const std::array<std::byte, 1> zero{};
   std::uint64_t zeros = crc64nvme(zero);
@@ -155,7 +155,7 @@ TEST(Crc64, is_combined_for_sizes_beyond_memory) {
   EXPECT_EQ(crc64nvme_combine(crc64nvme_combine(head, half, bytes), half, bytes), whole);
 }
 
-TEST(Crc64, is_chosen_once_by_many_threads) {
+TEST(Crc64, many_threads_may_select_the_kernel_at_once) {
   const auto contents = noise(10'000);
   const std::uint64_t expected = crc64nvme(contents);
   std::vector<std::uint64_t> sums(8);

@@ -8,7 +8,7 @@
 namespace ht::crc64_test {
 namespace {
 
-// The definition, bit by bit and without a table: slow, simple and independent of the library.
+// The oracle: computes the CRC bit by bit, as it is defined, without code of the library.
 std::uint64_t sum_bit_by_bit(Bytes bytes) {
   std::uint64_t sum = 0xFFFF'FFFF'FFFF'FFFF;
   for (const std::byte byte : bytes) {

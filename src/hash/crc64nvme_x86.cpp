@@ -1,6 +1,7 @@
-// Carry-less multiplication: each 128-bit lane is folded into a later lane, which does not change the CRC of
-// all bytes, until a single lane is left. Several lanes are folded in parallel, because a product takes
-// several cycles.
+// CRC by carry-less multiplication. A lane of 16 bytes is folded into a later lane: its two words are
+// multiplied by factors for the distance, and the products are added to the later lane. Folding does not
+// change the CRC of all bytes; it is repeated until a single lane is left. Several lanes are folded in
+// parallel, because a product takes several cycles.
 #include "hash/crc64nvme_kernels.hpp"
 
 #if defined(__x86_64__)
@@ -31,19 +32,21 @@ __m128i constants_128() noexcept {
                         static_cast<long long>(constants<Bytes>[0]));
 }
 
-[[gnu::target("pclmul")]] inline __m128i carry(__m128i lane, __m128i by, __m128i to) noexcept {
+// Returns the later lane after `lane` was folded into it.
+[[gnu::target("pclmul")]] inline __m128i fold(__m128i lane, __m128i factors, __m128i later) noexcept {
   return _mm_xor_si128(
-      _mm_xor_si128(_mm_clmulepi64_si128(lane, by, 0x00), _mm_clmulepi64_si128(lane, by, 0x11)), to);
+      _mm_xor_si128(_mm_clmulepi64_si128(lane, factors, 0x00), _mm_clmulepi64_si128(lane, factors, 0x11)),
+      later);
 }
 
 // Folds the remaining bytes into the lane and returns the CRC.
 [[gnu::target("pclmul")]] std::uint64_t finish(__m128i lane, const std::byte* data,
                                                std::size_t size) noexcept {
-  const __m128i by = constants_128<16>();
-  for (; size >= 16; data += 16, size -= 16) lane = carry(lane, by, load(data));
-  std::array<std::byte, 16> left{};
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(left.data()), lane);
-  return by_table(data, size, by_table(left.data(), left.size(), 0));
+  const __m128i factors = constants_128<16>();
+  for (; size >= 16; data += 16, size -= 16) lane = fold(lane, factors, load(data));
+  std::array<std::byte, 16> rest{};
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(rest.data()), lane);
+  return by_table(data, size, by_table(rest.data(), rest.size(), 0));
 }
 
 [[gnu::target("pclmul")]] std::uint64_t by_pclmul(const std::byte* data, std::size_t size,
@@ -51,21 +54,21 @@ __m128i constants_128() noexcept {
   constexpr std::size_t lanes = 8;
   constexpr std::size_t step = lanes * 16;
   if (size < step) return by_table(data, size, sum);
-  __m128i all[lanes];  // std::array would drop the type's alignment
+  __m128i sums[lanes];  // std::array would drop the type's alignment attribute
 #pragma GCC unroll 8
-  for (std::size_t i = 0; i < lanes; ++i) all[i] = load(data + 16 * i);
-  all[0] = _mm_xor_si128(all[0], _mm_set_epi64x(0, static_cast<long long>(sum)));
-  const __m128i by = constants_128<step>();
+  for (std::size_t i = 0; i < lanes; ++i) sums[i] = load(data + 16 * i);
+  sums[0] = _mm_xor_si128(sums[0], _mm_set_epi64x(0, static_cast<long long>(sum)));
+  const __m128i factors = constants_128<step>();
   for (data += step, size -= step; size >= step; data += step, size -= step) {
     prefetch(data + prefetch_bytes);
     prefetch(data + prefetch_bytes + line_bytes);
 #pragma GCC unroll 8
-    for (std::size_t i = 0; i < lanes; ++i) all[i] = carry(all[i], by, load(data + 16 * i));
+    for (std::size_t i = 0; i < lanes; ++i) sums[i] = fold(sums[i], factors, load(data + 16 * i));
   }
-  const __m128i next = constants_128<16>();
+  const __m128i lane_factors = constants_128<16>();
 #pragma GCC unroll 8
-  for (std::size_t i = 1; i < lanes; ++i) all[i] = carry(all[i - 1], next, all[i]);
-  return finish(all[lanes - 1], data, size);
+  for (std::size_t i = 1; i < lanes; ++i) sums[i] = fold(sums[i - 1], lane_factors, sums[i]);
+  return finish(sums[lanes - 1], data, size);
 }
 
 [[gnu::target("avx2,vpclmulqdq")]] inline __m256i load_256(const std::byte* data) noexcept {
@@ -77,10 +80,11 @@ template <std::uint64_t Bytes>
   return _mm256_broadcastsi128_si256(constants_128<Bytes>());
 }
 
-[[gnu::target("avx2,vpclmulqdq")]] inline __m256i carry(__m256i lane, __m256i by, __m256i to) noexcept {
-  return _mm256_xor_si256(
-      _mm256_xor_si256(_mm256_clmulepi64_epi128(lane, by, 0x00), _mm256_clmulepi64_epi128(lane, by, 0x11)),
-      to);
+[[gnu::target("avx2,vpclmulqdq")]] inline __m256i fold(__m256i lane, __m256i factors,
+                                                       __m256i later) noexcept {
+  return _mm256_xor_si256(_mm256_xor_si256(_mm256_clmulepi64_epi128(lane, factors, 0x00),
+                                           _mm256_clmulepi64_epi128(lane, factors, 0x11)),
+                          later);
 }
 
 [[gnu::target("avx2,pclmul,vpclmulqdq")]] std::uint64_t by_vpclmul(const std::byte* data, std::size_t size,
@@ -88,23 +92,24 @@ template <std::uint64_t Bytes>
   constexpr std::size_t lanes = 8;
   constexpr std::size_t step = lanes * 32;
   if (size < step) return by_pclmul(data, size, sum);
-  __m256i all[lanes];
+  __m256i sums[lanes];
 #pragma GCC unroll 8
-  for (std::size_t i = 0; i < lanes; ++i) all[i] = load_256(data + 32 * i);
-  all[0] = _mm256_xor_si256(all[0], _mm256_set_epi64x(0, 0, 0, static_cast<long long>(sum)));
-  const __m256i by = constants_256<step>();
+  for (std::size_t i = 0; i < lanes; ++i) sums[i] = load_256(data + 32 * i);
+  sums[0] = _mm256_xor_si256(sums[0], _mm256_set_epi64x(0, 0, 0, static_cast<long long>(sum)));
+  const __m256i factors = constants_256<step>();
   for (data += step, size -= step; size >= step; data += step, size -= step) {
     for (std::size_t i = 0; i < step; i += line_bytes) prefetch(data + prefetch_bytes + i);
 #pragma GCC unroll 8
-    for (std::size_t i = 0; i < lanes; ++i) all[i] = carry(all[i], by, load_256(data + 32 * i));
+    for (std::size_t i = 0; i < lanes; ++i) sums[i] = fold(sums[i], factors, load_256(data + 32 * i));
   }
-  const __m256i next = constants_256<32>();
+  const __m256i lane_factors = constants_256<32>();
 #pragma GCC unroll 8
-  for (std::size_t i = 1; i < lanes; ++i) all[i] = carry(all[i - 1], next, all[i]);
-  for (; size >= 32; data += 32, size -= 32) all[lanes - 1] = carry(all[lanes - 1], next, load_256(data));
-  const __m128i first = _mm256_castsi256_si128(all[lanes - 1]);
-  const __m128i second = _mm256_extracti128_si256(all[lanes - 1], 1);
-  return finish(carry(first, constants_128<16>(), second), data, size);
+  for (std::size_t i = 1; i < lanes; ++i) sums[i] = fold(sums[i - 1], lane_factors, sums[i]);
+  for (; size >= 32; data += 32, size -= 32)
+    sums[lanes - 1] = fold(sums[lanes - 1], lane_factors, load_256(data));
+  const __m128i first = _mm256_castsi256_si128(sums[lanes - 1]);
+  const __m128i second = _mm256_extracti128_si256(sums[lanes - 1], 1);
+  return finish(fold(first, constants_128<16>(), second), data, size);
 }
 
 bool has_pclmul() noexcept { return __builtin_cpu_supports("pclmul") != 0; }

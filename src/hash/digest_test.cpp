@@ -36,8 +36,8 @@ TEST(Digest, base64_matches_object_stores) {
 
 TEST(Digest, has_the_size_of_its_algorithm) {
   for (const auto algorithm : all_hash_algorithms) {
-    const auto of_nothing = digest(algorithm, {}).value();
-    EXPECT_EQ(of_nothing.bytes().size(), digest_bytes(algorithm));
+    const auto of_empty_input = digest(algorithm, {}).value();
+    EXPECT_EQ(of_empty_input.bytes().size(), digest_bytes(algorithm));
     EXPECT_EQ(hash_algorithm_named(to_string(algorithm)), algorithm);
   }
   EXPECT_EQ(hash_algorithm_named("md5"), std::nullopt);
@@ -67,9 +67,9 @@ TEST(Hasher, returns_the_digest_of_all_pieces_and_resets) {
 }
 
 TEST(Hasher, hash_algorithm_is_known) {
-  const auto none = Hasher::make(static_cast<HashAlgorithm>(9));
-  ASSERT_FALSE(none);
-  EXPECT_EQ(none.error().rule(), "hash_algorithm_is_known");
+  const auto unknown = Hasher::make(static_cast<HashAlgorithm>(9));
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().rule(), "hash_algorithm_is_known");
 }
 
 TEST(Hasher, sha256_needs_openssl) {

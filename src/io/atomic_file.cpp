@@ -131,14 +131,14 @@ AtomicFile::AtomicFile(AtomicFile&& other) noexcept
       if_exists_(other.if_exists_),
       target_(std::move(other.target_)),
       temporary_(std::exchange(other.temporary_, {})),
-      named_(std::exchange(other.named_, false)),
+      owns_temporary_name_(std::exchange(other.owns_temporary_name_, false)),
       handle_(std::exchange(other.handle_, FileHandle{})),
       folder_(std::exchange(other.folder_, FileHandle{})) {}
 
 AtomicFile::~AtomicFile() {
   // A destructor cannot report failures. The file is closed, which ends the claim, after the unlink:
   // otherwise another writer could take the name, and the unlink would remove its file.
-  if (named_) static_cast<void>(port_->unlink(temporary_));
+  if (owns_temporary_name_) static_cast<void>(port_->unlink(temporary_));
   if (handle_.value >= 0) static_cast<void>(port_->close(handle_));
   if (folder_.value >= 0) static_cast<void>(port_->close(folder_));
 }
@@ -161,7 +161,7 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& target, IfExi
   AtomicFile file(port, if_exists, target);
   HT_TRY(file.open_folder());
   remove_leftovers(folder_of(target), port);
-  HT_TRY(file.make(rights));
+  HT_TRY(file.create_temporary(rights));
   return file;
 }
 
@@ -175,15 +175,15 @@ Result<std::optional<AtomicFile>> AtomicFile::create_locked(const std::filesyste
     const auto handle = port.create(temporary, std::nullopt);
     if (handle) {
       file.handle_ = *handle;
-      file.named_ = true;
+      file.owns_temporary_name_ = true;
       const auto claimed = port.claim(*handle);
       const bool is_refused = !claimed && claimed.error() == std::errc::resource_unavailable_try_again;
       // An unclaimed lock file would be removed as a leftover, unless the file system does not support
       // claims.
       if (!claimed && !is_refused && !is_unsupported(claimed.error()))
         return fail(file.failed("file_can_be_created", "claim a file in its folder", claimed.error()));
-      if (!is_refused && file.has_its_name()) return file;
-      file.named_ = false;
+      if (!is_refused && file.has_temporary_name()) return file;
+      file.owns_temporary_name_ = false;
       static_cast<void>(port.close(std::exchange(file.handle_, FileHandle{})));
       continue;
     }
@@ -216,23 +216,23 @@ Result<void> AtomicFile::open_folder() {
   return {};
 }
 
-// Returns whether the file belongs to this writer: another writer may have removed it as a leftover between
+// Claims the file. Returns whether it belongs to this writer: another writer may have removed it as a leftover between
 // its creation and the claim. On a file system without claims no writer removes leftovers.
-bool AtomicFile::claim() {
+bool AtomicFile::claim_temporary() {
   const auto claimed = port_->claim(handle_);
-  if (!named_) return true;
+  if (!owns_temporary_name_) return true;
   if (!claimed && claimed.error() == std::errc::resource_unavailable_try_again) return false;
-  return has_its_name();
+  return has_temporary_name();
 }
 
-bool AtomicFile::has_its_name() const {
+bool AtomicFile::has_temporary_name() const {
   const auto found = port_->stat(temporary_);
   if (!found) return found.error() != std::errc::no_such_file_or_directory;
   const auto own = port_->stat(handle_);
   return !own || is_same_file(found, own);
 }
 
-Result<void> AtomicFile::make(std::optional<Source::Rights> rights) {
+Result<void> AtomicFile::create_temporary(std::optional<Source::Rights> rights) {
   bool can_be_nameless = true;
   std::error_code cause;
   for (int i = 0; i < tries; ++i) {
@@ -242,17 +242,17 @@ Result<void> AtomicFile::make(std::optional<Source::Rights> rights) {
                                         : port_->create(temporary_, rights);
     if (handle) {
       handle_ = *handle;
-      named_ = !can_be_nameless;
-      if (claim()) return {};
+      owns_temporary_name_ = !can_be_nameless;
+      if (claim_temporary()) return {};
       cause = std::make_error_code(std::errc::resource_unavailable_try_again);
       static_cast<void>(port_->close(std::exchange(handle_, FileHandle{})));
-      named_ = false;
+      owns_temporary_name_ = false;
       continue;
     }
     cause = handle.error();
-    const bool other_way =
+    const bool can_have_a_name =
         std::exchange(can_be_nameless, can_be_nameless && !is_unsupported(cause)) && is_unsupported(cause);
-    if (!other_way && cause != std::errc::file_exists && cause != std::errc::interrupted) break;
+    if (!can_have_a_name && cause != std::errc::file_exists && cause != std::errc::interrupted) break;
   }
   return fail(failed("file_can_be_created", "create a file in its folder", cause));
 }
@@ -306,21 +306,21 @@ Result<void> AtomicFile::put_in_place() {
     if (cause == std::errc::file_exists) return fail(target_exists(target_));
     return fail(failed("file_can_be_renamed", "rename into place", cause));
   };
-  if (!named_ && if_exists_ == IfExists::fail) {
+  if (!owns_temporary_name_ && if_exists_ == IfExists::fail) {
     const auto done = port_->name(handle_, target_);
     return done ? Result<void>() : refused(done.error());
   }
   HT_TRY(link_temporary_name());
   if (const auto done = port_->rename(temporary_, target_, if_exists_); !done) return refused(done.error());
-  named_ = false;
+  owns_temporary_name_ = false;
   return {};
 }
 
 Result<void> AtomicFile::link_temporary_name() {
-  if (named_) return {};
+  if (owns_temporary_name_) return {};
   const auto done = port_->name(handle_, temporary_);
   if (!done) return fail(failed("file_can_be_named", "rename into place", done.error()));
-  named_ = true;
+  owns_temporary_name_ = true;
   return {};
 }
 

@@ -34,14 +34,15 @@ class AtomicFile {
   [[nodiscard]] static Result<AtomicFile> create(const std::filesystem::path& target, IfExists if_exists,
                                                  Port& port);
 
-  /// Creates the file under the caller's temporary name, which serves as a lock. Returns nullopt while
-  /// another writer has claimed a file of that name. An unclaimed file is replaced; `in_use` if the system
-  /// cannot report claims.
+  /// Creates the file under the caller's temporary name and claims it: the name serves as a lock. Returns
+  /// nullopt while another writer has claimed a file of that name. Replaces an unclaimed file. `in_use` if a
+  /// file of that name exists and the system cannot report whether it is claimed.
   [[nodiscard]] static Result<std::optional<AtomicFile>> create_locked(const std::filesystem::path& temporary,
                                                                        const std::filesystem::path& target,
                                                                        Port& port);
 
-  /// Fails if `create` would currently refuse the target. For callers with much work before `create`.
+  /// Returns the error with which `create` would refuse the target now. For callers that do much work before
+  /// `create`.
   [[nodiscard]] static Result<void> check_target(const std::filesystem::path& target, IfExists if_exists,
                                                  Port& port);
 
@@ -69,8 +70,8 @@ class AtomicFile {
   [[nodiscard]] Result<void> link_temporary_name();
   /// Renames the file to the target.
   [[nodiscard]] Result<void> put_in_place();
-  /// Leaves the temporary name to the caller: the destructor does not remove it.
-  void release() noexcept { named_ = false; }
+  /// Leaves the temporary name to the caller: the destructor will not remove it.
+  void release() noexcept { owns_temporary_name_ = false; }
   /// Fsyncs the folder.
   [[nodiscard]] Result<void> sync_folder() const;
   /// Fsyncs the folder and closes the file.
@@ -88,17 +89,17 @@ class AtomicFile {
  private:
   AtomicFile(Port& port, IfExists if_exists, std::filesystem::path target);
   [[nodiscard]] Result<void> open_folder();
-  [[nodiscard]] Result<void> make(std::optional<Source::Rights> rights);
-  [[nodiscard]] bool claim();
-  [[nodiscard]] bool has_its_name() const;
+  [[nodiscard]] Result<void> create_temporary(std::optional<Source::Rights> rights);
+  [[nodiscard]] bool claim_temporary();
+  [[nodiscard]] bool has_temporary_name() const;
 
   Port* port_;
   IfExists if_exists_;
   std::filesystem::path target_;
-  std::filesystem::path temporary_;  // the temporary name, which a nameless file gets later
-  bool named_ = false;               // whether the destructor has to remove `temporary_`
-  FileHandle handle_;                // negative while not open
-  FileHandle folder_;                // opened early, so that only its fsync can fail at the end
+  std::filesystem::path temporary_;   // the temporary name, which a nameless file gets later
+  bool owns_temporary_name_ = false;  // whether the destructor has to remove `temporary_`
+  FileHandle handle_;                 // negative while not open
+  FileHandle folder_;                 // opened early, so that only its fsync can fail at the end
 };
 
 }  // namespace ht::inline v1::io

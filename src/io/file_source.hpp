@@ -8,12 +8,12 @@
 
 namespace ht::inline v1::io {
 
-/// Whether the contents of the same object may have changed: size or mtime differ, or ctime differs and no
-/// new link, change of rights or rename explains it.
+/// Whether the contents of a file may have changed between two of its identities: size or mtime differ, or
+/// ctime differs and no change of its links, rights or name explains that.
 [[nodiscard]] bool may_have_changed(const Source::Identity& before, const Source::Identity& now,
                                     bool is_renamed) noexcept;
 
-/// A regular file, open for reading; its descriptor is closed with the last owner.
+/// A regular file, open for reading. Destroying the last owner closes the descriptor.
 class FileSource final : public Source {
  public:
   /// `open_failed`, or `not_regular_file` for a folder, a pipe, a socket, a device.

@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 6> kind_names{"a regular file", "a folder
 Error not_opened(const std::filesystem::path& path, Port& port, std::error_code cause) {
   Error error = system_error(ErrorCode::open_failed, "file_can_be_opened", "open", path, cause);
   if (cause != std::errc::no_such_file_or_directory) return error;
-  // The link exists and its target is missing, so "not found" would mislead.
+  // If the path is a link to a missing target, "no such file" would mislead: the link exists.
   const auto target = port.read_link(path);
   if (!target) return error;
   return Error(ErrorCode::open_failed, "link_target_exists",
@@ -58,8 +58,8 @@ Result<std::shared_ptr<const FileSource>> FileSource::open(const std::filesystem
     const auto handle = port.open(path);
     if (!handle) {
       // A socket cannot be opened; report its kind instead of the error of `open`.
-      const bool unopenable = handle.error() == std::errc::no_such_device_or_address;
-      if (const auto found = port.stat(path); unopenable && found)
+      const bool cannot_be_opened = handle.error() == std::errc::no_such_device_or_address;
+      if (const auto found = port.stat(path); cannot_be_opened && found)
         return fail(not_regular(path, found->kind));
       return fail(not_opened(path, port, handle.error()));
     }
@@ -127,8 +127,8 @@ Result<bool> FileSource::cached(std::span<Source::CacheQuery> parts) const {
                            "query the page cache", path_, found.error()));
 }
 
-// A write with a restored mtime still changes ctime. Links, permissions and renames also change ctime but not
-// the contents; they are detected by their own fields.
+// A write changes ctime even if mtime is restored afterwards. A change of links or rights also changes ctime
+// but not the contents; the fields `links` and `rights` show such a change.
 bool may_have_changed(const Source::Identity& before, const Source::Identity& now, bool is_renamed) noexcept {
   if (now.bytes != before.bytes || now.modified_ns != before.modified_ns) return true;
   if (now.changed_ns == before.changed_ns) return false;
@@ -144,6 +144,7 @@ Result<void> FileSource::check_unchanged() const {
   const auto after = identity_of(*now);
   if (!may_have_changed(before, after, true)) {
     if (!may_have_changed(before, after, false)) return {};
+    // Only ctime differs. A rename explains that if the path does not name this file now.
     const auto named = port_.stat(path_);
     if (!named || named->device != stat_.device || named->inode != stat_.inode) return {};
   }

@@ -21,15 +21,15 @@ int users = 0;
 bool installed = false;
 std::uintptr_t page_bytes = 0;
 
-// A signal disposition that this handler replaced. Never changed or freed: a handler on another thread may
-// still read it later.
-struct Replaced {
+// A signal disposition that this handler replaced, in a linked list without duplicates. Never changed or
+// freed: a handler on another thread may still read it later.
+struct Disposition {
   struct sigaction action{};
-  const Replaced* next = nullptr;
+  const Disposition* next = nullptr;
 };
-constinit const Replaced by_default;
-constinit const Replaced* replaced = &by_default;
-constinit std::atomic<const Replaced*> previous = &by_default;
+constinit const Disposition default_disposition;
+constinit const Disposition* dispositions = &default_disposition;
+constinit std::atomic<const Disposition*> previous = &default_disposition;
 
 // Compares only the part of the mask that the kernel fills in: glibc leaves the rest of a sigset_t
 // uninitialized.
@@ -39,11 +39,11 @@ bool is_same(const struct sigaction& a, const struct sigaction& b) noexcept {
          std::memcmp(&a.sa_mask, &b.sa_mask, mask_bytes) == 0;
 }
 
-// Called under the mutex.
-const Replaced* keep(const struct sigaction& action) {
-  const auto* found = replaced;
+// Returns the list's copy of a disposition; adds one if it has none. Called under the mutex.
+const Disposition* find_or_add(const struct sigaction& action) {
+  const auto* found = dispositions;
   while (found != nullptr && !is_same(found->action, action)) found = found->next;
-  if (found == nullptr) found = replaced = new Replaced{action, replaced};
+  if (found == nullptr) found = dispositions = new Disposition{action, dispositions};
   return found;
 }
 
@@ -51,21 +51,21 @@ const Replaced* keep(const struct sigaction& action) {
 // repeat, and the process would continue without this handler.
 void end_process(int signal, siginfo_t* info, bool is_sent) noexcept {
   struct sigaction ours{};
-  ::sigaction(signal, &by_default.action, &ours);
+  ::sigaction(signal, &default_disposition.action, &ours);
   sigset_t mask{};
   ::sigaddset(&mask, signal);
   ::pthread_sigmask(SIG_UNBLOCK, &mask, nullptr);
   // Keeps the address and cause of the fault for the core dump.
   ::syscall(SYS_rt_tgsigqueueinfo, ::getpid(), ::gettid(), signal, info);
-  // Reached by the init process of a container: the kernel does not terminate it by a sent signal.
+  // Reached only in the init process of a container, which the kernel does not terminate by a sent signal.
   if (!is_sent) std::abort();
   ::sigaction(signal, &ours, nullptr);
 }
 
-// Does what the system would do with the signal without this handler.
+// Does what the system would do if this handler were not installed.
 void pass_on(int signal, siginfo_t* info, void* context) {
-  const auto* before = previous.load();
-  const auto& action = before->action;
+  const auto* disposition = previous.load();
+  const auto& action = disposition->action;
   // A process cannot ignore a fault. It can ignore a sent signal, and a report of a bad page that it has not
   // accessed.
   const bool is_sent = info->si_code <= 0 || info->si_code == BUS_MCEERR_AO;
@@ -73,7 +73,7 @@ void pass_on(int signal, siginfo_t* info, void* context) {
   if (action.sa_handler == SIG_IGN || action.sa_handler == SIG_DFL) return end_process(signal, info, is_sent);
   const auto has = [&](unsigned flag) { return (static_cast<unsigned>(action.sa_flags) & flag) != 0; };
   // SA_RESETHAND: if two threads fault, the second gets the default action.
-  if (has(SA_RESETHAND) && !previous.compare_exchange_strong(before, &by_default)) {
+  if (has(SA_RESETHAND) && !previous.compare_exchange_strong(disposition, &default_disposition)) {
     return pass_on(signal, info, context);
   }
   // The signal mask of the interrupted code is restored when this handler returns.
@@ -87,7 +87,8 @@ void pass_on(int signal, siginfo_t* info, void* context) {
   }
 }
 
-// Replaces unreadable pages by zeros. Returns whether it did.
+// Replaces unreadable pages by zeros. Returns false if a fault at this address must not be handled, or on
+// failure.
 bool replace_pages(const void* address) {
   fault::Incident incident(address);
   const auto pages = incident.claim(page_bytes);
@@ -99,9 +100,9 @@ bool replace_pages(const void* address) {
 
 void on_sigbus(int signal, siginfo_t* info, void* context) {
   const int error_number = errno;
-  // Other codes are sent signals and unaligned accesses.
-  const bool about_a_page = info->si_code == BUS_ADRERR || info->si_code == BUS_OBJERR;
-  const bool is_replaced = about_a_page && replace_pages(info->si_addr);
+  // Other codes are sent signals, unaligned accesses and defective memory.
+  const bool is_unreadable_page = info->si_code == BUS_ADRERR || info->si_code == BUS_OBJERR;
+  const bool is_replaced = is_unreadable_page && replace_pages(info->si_addr);
   errno = error_number;
   if (!is_replaced) pass_on(signal, info, context);
 }
@@ -139,7 +140,7 @@ FaultHandler::FaultHandler() {
   struct sigaction current{};
   ::sigaction(SIGBUS, nullptr, &current);
   // The earlier disposition is stored before the handler can need it.
-  previous = keep(current);
+  previous = find_or_add(current);
   ++users;
   struct sigaction ours{};
   ours.sa_sigaction = on_sigbus;

@@ -14,31 +14,31 @@
 
 namespace ht::inline v1::io {
 
-/// The files have to outlive this object and must not be committed while it exists. `open` returns the
-/// handles of the files, which `close` leaves open. Paths are compared in normal form. `list` returns the
-/// names on disk, without the pending changes.
+/// The files have to outlive this object and must not be committed while it exists. For a path of theirs,
+/// `open` returns the handle of the AtomicFile, and `close` leaves this handle open. Paths are compared in
+/// normal form. `list` returns the names on disk, without the pending changes.
 class PendingPort final : public Port {
  public:
   PendingPort(std::span<const AtomicFile> files, std::span<const std::filesystem::path> removed, Port& port)
       : port_(port) {
     for (const auto& file : files) {
-      known_.emplace(file.target().lexically_normal(), file.handle());
+      by_path_.emplace(file.target().lexically_normal(), file.handle());
       handles_.insert(file.handle().value);
     }
     const auto gone = std::make_error_code(std::errc::no_such_file_or_directory);
-    for (const auto& path : removed) known_.emplace(path.lexically_normal(), tl::unexpected(gone));
+    for (const auto& path : removed) by_path_.emplace(path.lexically_normal(), tl::unexpected(gone));
   }
 
   IoResult<FileHandle> open(const std::filesystem::path& path) override {
-    const auto found = known_.find(path.lexically_normal());
-    return found != known_.end() ? found->second : port_.open(path);
+    const auto found = by_path_.find(path.lexically_normal());
+    return found != by_path_.end() ? found->second : port_.open(path);
   }
   IoResult<void> close(FileHandle file) override {
     return handles_.contains(file.value) ? IoResult<void>() : port_.close(file);
   }
   IoResult<FileStat> stat(const std::filesystem::path& path) override {
-    const auto found = known_.find(path.lexically_normal());
-    if (found == known_.end()) return port_.stat(path);
+    const auto found = by_path_.find(path.lexically_normal());
+    if (found == by_path_.end()) return port_.stat(path);
     return found->second.and_then([&](FileHandle file) { return port_.stat(file); });
   }
 
@@ -124,7 +124,8 @@ class PendingPort final : public Port {
 
  private:
   Port& port_;
-  std::map<std::filesystem::path, IoResult<FileHandle>> known_;  // removed files map to an error
+  std::map<std::filesystem::path, IoResult<FileHandle>>
+      by_path_;  // the file to open, or an error for a removed file
   std::set<int> handles_;
 };
 

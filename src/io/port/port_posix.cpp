@@ -1,4 +1,4 @@
-// The only file with system calls.
+// The port for Linux. It and the other files of this folder make all system calls on files and mappings.
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -25,8 +25,8 @@
 namespace ht::inline v1::io {
 namespace {
 
-IoResult<void> done_if(bool good) {
-  if (!good) return failed_with(errno);
+IoResult<void> done_if(bool succeeded) {
+  if (!succeeded) return failed_with(errno);
   return {};
 }
 
@@ -91,8 +91,8 @@ bool exceeds_size_limit(std::uint64_t end) {
 
 bool fits_off_t(std::uint64_t value) { return checked::narrow<off_t>(value).has_value(); }
 
-// Never returns 0, 1 or 2: if the program has closed one of these descriptors, its output would go into the
-// file.
+// Returns the file under a descriptor above 2. In a program that has closed its standard output, `open` may
+// return 1; whatever the program prints would then go into the file.
 int above_standard(int fd) {
   if (fd < 0 || fd > 2) return fd;
   const int higher = ::fcntl(fd, F_DUPFD_CLOEXEC, 3);
@@ -250,14 +250,14 @@ class PosixPort final : public Port {
 
   IoResult<FileHandle> reopen_direct(FileHandle file, Access access) override {
     // Reopens by descriptor: the path may name another file by now.
-    const int how = access == Access::write ? O_RDWR : O_RDONLY;
-    return opened(above_standard(::open(path_of(file).c_str(), how | O_CLOEXEC | O_DIRECT)));
+    const int mode = access == Access::write ? O_RDWR : O_RDONLY;
+    return opened(above_standard(::open(path_of(file).c_str(), mode | O_CLOEXEC | O_DIRECT)));
   }
 
   IoResult<DirectAlignment> direct_alignment(FileHandle file) override {
     struct ::statx raw{};
     if (::statx(file.value, "", AT_EMPTY_PATH, STATX_DIOALIGN, &raw) != 0) return failed_with(errno);
-    // Kernels before 6.1 do not report it; page alignment works on all of them.
+    // Kernels before 6.1 do not report the alignment; all of them accept page alignment.
     if ((raw.stx_mask & STATX_DIOALIGN) == 0) return DirectAlignment{page_bytes(), page_bytes()};
     if (raw.stx_dio_offset_align == 0) return failed_with(EINVAL);
     return DirectAlignment{raw.stx_dio_offset_align, raw.stx_dio_mem_align};
@@ -281,7 +281,7 @@ class PosixPort final : public Port {
         part.cached_bytes = std::min(pages[0] * page_bytes(), part.bytes);
         continue;
       }
-      // A sandbox that does not know the call also returns EPERM.
+      // ENOSYS and, in a sandbox that does not know the call, EPERM: cachestat is not available.
       if (errno != ENOSYS && errno != EPERM && errno != EOPNOTSUPP) return failed_with(errno);
       if (!mincore_reports(file)) return failed_with(EPERM);
       return cached_by_mincore(file, parts);
@@ -291,7 +291,7 @@ class PosixPort final : public Port {
 
   IoResult<void> forget(FileHandle file, std::uint64_t offset, std::uint64_t bytes) override {
     if (!fits_off_t(offset) || !fits_off_t(bytes)) return failed_with(EINVAL);
-    if (bytes == 0) return {};  // the system call takes length 0 as the whole file
+    if (bytes == 0) return {};  // to the system call, length 0 means the whole file
     const int error_number = ::posix_fadvise(file.value, static_cast<off_t>(offset),
                                              static_cast<off_t>(bytes), POSIX_FADV_DONTNEED);
     if (error_number != 0) return failed_with(error_number);
@@ -308,10 +308,10 @@ class PosixPort final : public Port {
   IoResult<std::uint64_t> peak_memory() override { return ht::io::peak_memory(); }
 
   IoResult<std::uint64_t> next_data(FileHandle file, std::uint64_t offset) override {
-    return sought(file, offset, SEEK_DATA);
+    return seek(file, offset, SEEK_DATA);
   }
   IoResult<std::uint64_t> next_hole(FileHandle file, std::uint64_t offset) override {
-    return sought(file, offset, SEEK_HOLE);
+    return seek(file, offset, SEEK_HOLE);
   }
 
   IoResult<FileHandle> create(const std::filesystem::path& path,
@@ -407,43 +407,44 @@ class PosixPort final : public Port {
   static std::string path_of(FileHandle file) { return "/proc/self/fd/" + std::to_string(file.value); }
 
   // Moves the file position, which no other function uses.
-  static IoResult<std::uint64_t> sought(FileHandle file, std::uint64_t offset, int what) {
+  static IoResult<std::uint64_t> seek(FileHandle file, std::uint64_t offset, int whence) {
     if (!fits_off_t(offset)) return failed_with(EINVAL);
-    return counted(::lseek(file.value, static_cast<off_t>(offset), what));
+    return counted(::lseek(file.value, static_cast<off_t>(offset), whence));
   }
 
-  // Since Linux 5.2 mincore reports every page as resident, unless the user owns the file or may write to it;
-  // some sandboxes always do so. A page far behind the end of the file is never resident, so a query of such
-  // a page detects both cases.
+  // Returns whether mincore reports the page cache. Since Linux 5.2 it reports every page as resident, unless
+  // the user owns the file or may write to it; in some sandboxes it always does. A page far behind the end of
+  // the file is never resident, so a query of such a page detects both cases.
   bool mincore_reports(FileHandle file) {
     constexpr std::uint64_t beyond_large_pages = std::uint64_t{2} << 30;
     const auto stat = this->stat(file);
     if (!stat) return false;
-    const std::uint64_t behind = (stat->bytes / beyond_large_pages + 2) * beyond_large_pages;
-    const auto region = map(file, behind, page_bytes());
+    const std::uint64_t behind_end = (stat->bytes / beyond_large_pages + 2) * beyond_large_pages;
+    const auto region = map(file, behind_end, page_bytes());
     if (!region) return false;
     unsigned char resident = 1;
-    const bool good = ::mincore(address_of(*region), region->bytes, &resident) == 0;
+    const bool is_reported = ::mincore(address_of(*region), region->bytes, &resident) == 0;
     unmap(*region);
-    return good && (resident & 1U) == 0;
+    return is_reported && (resident & 1U) == 0;
   }
 
-  // For kernels before 6.5: maps 256 MiB at a time and answers all queries in that range.
+  // For kernels before 6.5: maps a window of 256 MiB at a time, and counts the resident pages of all parts in
+  // it.
   IoResult<void> cached_by_mincore(FileHandle file, std::span<Source::CacheQuery> parts) {
-    constexpr std::uint64_t stretch = std::uint64_t{1} << 28;
+    constexpr std::uint64_t window_bytes = std::uint64_t{1} << 28;
     const std::uint64_t page = page_bytes();
-    std::vector<unsigned char> resident(static_cast<std::size_t>(stretch / page));
+    std::vector<unsigned char> resident(static_cast<std::size_t>(window_bytes / page));
     std::uint64_t begin = 0;
     std::uint64_t end = 0;  // empty: nothing queried yet
     const auto query_window = [&](std::uint64_t offset) -> IoResult<void> {
-      const auto region = map(file, offset, stretch);
+      const auto region = map(file, offset, window_bytes);
       if (!region) return tl::unexpected(region.error());
-      const bool good = ::mincore(address_of(*region), region->bytes, resident.data()) == 0;
+      const bool is_reported = ::mincore(address_of(*region), region->bytes, resident.data()) == 0;
       const int error_number = errno;
       unmap(*region);
-      if (!good) return failed_with(error_number);
+      if (!is_reported) return failed_with(error_number);
       begin = offset;
-      end = offset + stretch;
+      end = offset + window_bytes;
       return {};
     };
     for (auto& part : parts) {

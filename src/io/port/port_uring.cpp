@@ -16,13 +16,13 @@ class UringQueue final : public ReadQueue {
   ~UringQueue() override {
     // Wait for reads in flight: they write into the caller's memory, which may be freed next.
     while (in_flight_ > 0 && complete()) continue;
-    if (open_) io_uring_queue_exit(&ring_);
+    if (is_open_) io_uring_queue_exit(&ring_);
   }
 
   /// Returns 0 or an errno value.
   int open() {
     const int result = io_uring_queue_init(depth_, &ring_, 0);
-    open_ = result == 0;
+    is_open_ = result == 0;
     return -result;
   }
 
@@ -30,41 +30,40 @@ class UringQueue final : public ReadQueue {
     io_uring_sqe* const entry = in_flight_ < depth_ ? io_uring_get_sqe(&ring_) : nullptr;
     if (entry == nullptr) return failed_with(EAGAIN);
     // A request has a 32-bit size; a larger one becomes a short read, which callers handle.
-    constexpr std::size_t most = std::size_t{1} << 30;
-    const auto bytes = static_cast<unsigned>(std::min(request.into.size(), most));
+    constexpr std::size_t max_bytes = std::size_t{1} << 30;
+    const auto bytes = static_cast<unsigned>(std::min(request.into.size(), max_bytes));
     io_uring_prep_read(entry, request.file.value, request.into.data(), bytes, request.offset);
     entry->user_data = request.tag;
     ++in_flight_;
-    // Entries that are not submitted now are submitted again while waiting, which reports a permanent
-    // failure.
+    // A failure is ignored: `complete` submits the entry again and reports a permanent failure.
     static_cast<void>(io_uring_submit(&ring_));
     return {};
   }
 
   IoResult<ReadDone> complete() override {
     if (in_flight_ == 0) return failed_with(EINVAL);
-    io_uring_cqe* done = nullptr;
+    io_uring_cqe* completion = nullptr;
     int result = 0;
     do {
       result = io_uring_submit_and_wait(&ring_, 1);
     } while (result == -EINTR);
-    if (result >= 0) result = io_uring_wait_cqe(&ring_, &done);
+    if (result >= 0) result = io_uring_wait_cqe(&ring_, &completion);
     if (result < 0) return failed_with(-result);
-    ReadDone answer{.tag = done->user_data, .bytes = 0};
-    if (done->res >= 0) {
-      answer.bytes = static_cast<std::uint64_t>(done->res);
+    ReadDone read{.tag = completion->user_data, .bytes = 0};
+    if (completion->res >= 0) {
+      read.bytes = static_cast<std::uint64_t>(completion->res);
     } else {
-      answer.bytes = failed_with(-done->res);
+      read.bytes = failed_with(-completion->res);
     }
-    io_uring_cqe_seen(&ring_, done);
+    io_uring_cqe_seen(&ring_, completion);
     --in_flight_;
-    return answer;
+    return read;
   }
 
  private:
   std::uint32_t depth_;
   std::uint32_t in_flight_ = 0;
-  bool open_ = false;
+  bool is_open_ = false;
   io_uring ring_{};
 };
 

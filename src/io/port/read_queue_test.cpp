@@ -1,4 +1,4 @@
-// The queue of the system and ThreadQueue keep the same contract.
+// Tests that the read queue of the system and ThreadQueue behave in the same way.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -17,9 +17,9 @@ using ht::testing::FaultyPort;
 using ht::testing::TemporaryFolder;
 using ht::testing::write_file;
 
-enum class Kind { the_systems, threads };
+enum class Kind { system, threads };
 
-ThreadQueue::Reading reading(Port& port) {
+ThreadQueue::ReadFunction read_from(Port& port) {
   return [&port](const ReadRequest& request) {
     return port.read_at(request.file, request.offset, request.into);
   };
@@ -31,7 +31,7 @@ class ReadQueues : public ::testing::TestWithParam<Kind> {
     write_file(folder_ / "f", std::string(100, 'a') + std::string(100, 'b') + std::string(100, 'c'));
     file_ = port_.open(folder_ / "f").value();
     if (GetParam() == Kind::threads) {
-      queue_ = std::make_unique<ThreadQueue>(reading(port_), 4, 4);
+      queue_ = std::make_unique<ThreadQueue>(read_from(port_), 4, 4);
       return;
     }
     auto opened = port_.read_queue(4);
@@ -69,7 +69,7 @@ TEST_P(ReadQueues, read_the_requested_ranges_in_any_order) {
   EXPECT_EQ(texts[2], std::string(10, 'c'));
 }
 
-TEST_P(ReadQueues, are_short_at_the_end_of_the_file) {
+TEST_P(ReadQueues, return_fewer_bytes_at_the_end_of_the_file) {
   std::string text(10, '.');
   ASSERT_TRUE(submit(295, 0, text));
   EXPECT_EQ(queue_->complete().value().bytes, 5U);
@@ -78,7 +78,7 @@ TEST_P(ReadQueues, are_short_at_the_end_of_the_file) {
   EXPECT_EQ(queue_->complete().value().bytes, 0U);
 }
 
-TEST_P(ReadQueues, refuse_more_than_their_depth) {
+TEST_P(ReadQueues, refuse_more_reads_than_their_depth) {
   std::array<std::string, 5> texts;
   texts.fill(std::string(1, '.'));
   for (std::uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(submit(i, i, texts[i]));
@@ -122,10 +122,8 @@ TEST_P(ReadQueues, can_be_reused) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Both, ReadQueues, ::testing::Values(Kind::the_systems, Kind::threads),
-                         [](const auto& each) {
-                           return each.param == Kind::threads ? "threads" : "the_systems";
-                         });
+INSTANTIATE_TEST_SUITE_P(Both, ReadQueues, ::testing::Values(Kind::system, Kind::threads),
+                         [](const auto& each) { return each.param == Kind::threads ? "threads" : "system"; });
 
 TEST(ThreadQueues, receive_faults_with_signals_blocked_in_the_caller) {
   const ht::testing::BlockedSigbus blocked;
@@ -142,17 +140,17 @@ TEST(ThreadQueues, read_even_without_a_thread) {
   write_file(folder / "f", "abc");
   auto& port = system_port();
   const auto file = port.open(folder / "f").value();
-  ThreadQueue queue(reading(port), 0, 8);  // depth 0: the queue is always full
+  ThreadQueue queue(read_from(port), 0, 8);  // depth 0: the queue is always full
   std::string text(3, '.');
   EXPECT_FALSE(queue.submit({file, 0, std::as_writable_bytes(std::span(text)), 1}));
-  ThreadQueue alone(reading(port), 2, 0);
+  ThreadQueue without_threads(read_from(port), 2, 0);
   for (std::uint64_t i = 0; i < 2; ++i) {
-    ASSERT_TRUE(alone.submit({file, i, std::as_writable_bytes(std::span(text)).first(1), i}));
+    ASSERT_TRUE(without_threads.submit({file, i, std::as_writable_bytes(std::span(text)).first(1), i}));
   }
-  EXPECT_EQ(alone.complete().value().tag, 0U);
+  EXPECT_EQ(without_threads.complete().value().tag, 0U);
   EXPECT_EQ(text, "a..");
-  EXPECT_EQ(alone.complete().value().bytes, 1U);
-  EXPECT_FALSE(alone.complete());
+  EXPECT_EQ(without_threads.complete().value().bytes, 1U);
+  EXPECT_FALSE(without_threads.complete());
   EXPECT_TRUE(port.close(file));
 }
 

@@ -28,7 +28,7 @@ constexpr std::array hints{
     HintFor{std::errc::filename_too_long, "use a shorter name"},
 };
 
-std::string words_of(std::error_code cause) noexcept {
+std::string message_of(std::error_code cause) noexcept {
   try {
     return cause.message();
   } catch (const std::bad_alloc&) {
@@ -57,7 +57,7 @@ std::error_code no_port() noexcept {
 Error system_error(ErrorCode code, std::string_view rule, std::string_view action,
                    const std::filesystem::path& path, std::error_code cause, SourceLine where) {
   if (cause == no_port()) code = ErrorCode::unsupported_platform;
-  Error error = Error(code, rule, format_text("cannot {}: {}", action, words_of(cause)), where)
+  Error error = Error(code, rule, format_text("cannot {}: {}", action, message_of(cause)), where)
                     .at_path(path.native())
                     .with_cause(cause);
   if (cause == no_port()) return std::move(error).with_hint("use a build of htensor for this system");

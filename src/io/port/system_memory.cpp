@@ -25,7 +25,8 @@ std::string_view take_line(std::string_view& text) noexcept {
   return line;
 }
 
-// Reads a whole text file of /proc or /sys, whose size is not known before.
+// Reads a whole text file of /proc or /sys until its end: the size that `stat` reports is not that of the
+// text.
 std::optional<std::string> text_of(const std::filesystem::path& path) {
   const std::ifstream file(path);
   if (!file) return std::nullopt;
@@ -34,21 +35,21 @@ std::optional<std::string> text_of(const std::filesystem::path& path) {
   return std::move(text).str();
 }
 
-// The two versions of control groups: their paths and file names.
-struct Groups {
+// The root folder and the file names of one version of control groups.
+struct CgroupVersion {
   std::string_view root;
   std::string_view controller;
   std::string_view limit;
   std::string_view used;
   std::string_view cache;
 };
-constexpr std::array generations{
-    Groups{"/sys/fs/cgroup", "", "memory.max", "memory.current", "file"},
-    Groups{"/sys/fs/cgroup/memory", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-           "total_cache"},
+constexpr std::array cgroup_versions{
+    CgroupVersion{"/sys/fs/cgroup", "", "memory.max", "memory.current", "file"},
+    CgroupVersion{"/sys/fs/cgroup/memory", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+                  "total_cache"},
 };
 
-std::optional<std::uint64_t> available_in(const std::filesystem::path& folder, const Groups& names) {
+std::optional<std::uint64_t> available_in(const std::filesystem::path& folder, const CgroupVersion& names) {
   const auto limit = text_of(folder / names.limit);
   const auto used = text_of(folder / names.used);
   if (!limit || !used) return std::nullopt;
@@ -84,9 +85,9 @@ std::optional<std::string_view> control_group(std::string_view cgroups,
 std::optional<std::uint64_t> available_below_limit(std::string_view limit, std::string_view used,
                                                    std::uint64_t in_page_cache) noexcept {
   const auto limit_bytes = leading_number(limit);  // nullopt for "max"
-  const auto all = leading_number(used);
-  if (!limit_bytes || !all) return std::nullopt;
-  const std::uint64_t used_bytes = *all - std::min(*all, in_page_cache);
+  const auto total_used = leading_number(used);
+  if (!limit_bytes || !total_used) return std::nullopt;
+  const std::uint64_t used_bytes = *total_used - std::min(*total_used, in_page_cache);
   return *limit_bytes - std::min(*limit_bytes, used_bytes);
 }
 
@@ -96,7 +97,7 @@ IoResult<std::uint64_t> available_memory() {
   if (!kib) return tl::unexpected(std::make_error_code(std::errc::function_not_supported));
   std::uint64_t available = *kib * 1024;
   const auto cgroups = text_of("/proc/self/cgroup").value_or("");
-  for (const auto& names : generations) {
+  for (const auto& names : cgroup_versions) {
     const auto group = control_group(cgroups, names.controller);
     if (!group) continue;
     // A group's limit also applies to the groups below it.

@@ -17,10 +17,10 @@ T take_first(std::vector<T>& items) noexcept {
 
 }  // namespace
 
-ThreadQueue::ThreadQueue(Reading reading, std::uint32_t depth, std::uint32_t max_threads)
-    : reading_(std::move(reading)), depth_(depth) {
-  to_do_.reserve(depth);
-  done_.reserve(depth);
+ThreadQueue::ThreadQueue(ReadFunction read, std::uint32_t depth, std::uint32_t max_threads)
+    : read_(std::move(read)), depth_(depth) {
+  pending_.reserve(depth);
+  completed_.reserve(depth);
   threads_ = start_threads(std::min(depth, max_threads), [this](std::size_t) { work(); });
 }
 
@@ -28,22 +28,22 @@ ThreadQueue::~ThreadQueue() {
   {
     const std::lock_guard lock(mutex_);
     is_stopping_ = true;
-    to_do_.clear();
+    pending_.clear();
   }
-  to_do_added_.notify_all();
+  request_added_.notify_all();
 }
 
 void ThreadQueue::work() {
   std::unique_lock lock(mutex_);
   while (true) {
-    to_do_added_.wait(lock, [&] { return is_stopping_ || !to_do_.empty(); });
+    request_added_.wait(lock, [&] { return is_stopping_ || !pending_.empty(); });
     if (is_stopping_) return;
-    const ReadRequest request = take_first(to_do_);
+    const ReadRequest request = take_first(pending_);
     lock.unlock();
-    auto bytes = reading_(request);
+    auto bytes = read_(request);
     lock.lock();
-    done_.push_back({request.tag, bytes});
-    done_added_.notify_one();
+    completed_.push_back({request.tag, bytes});
+    completion_added_.notify_one();
   }
 }
 
@@ -53,10 +53,10 @@ IoResult<void> ThreadQueue::submit(const ReadRequest& request) {
     if (in_flight_ == depth_) {
       return tl::unexpected(std::make_error_code(std::errc::resource_unavailable_try_again));
     }
-    to_do_.push_back(request);
+    pending_.push_back(request);
     ++in_flight_;
   }
-  to_do_added_.notify_one();
+  request_added_.notify_one();
   return {};
 }
 
@@ -65,11 +65,11 @@ IoResult<ReadDone> ThreadQueue::complete() {
   if (in_flight_ == 0) return tl::unexpected(std::make_error_code(std::errc::invalid_argument));
   --in_flight_;
   if (threads_.empty()) {
-    const ReadRequest request = take_first(to_do_);
-    return ReadDone{request.tag, reading_(request)};
+    const ReadRequest request = take_first(pending_);
+    return ReadDone{request.tag, read_(request)};
   }
-  done_added_.wait(lock, [&] { return !done_.empty(); });
-  return take_first(done_);
+  completion_added_.wait(lock, [&] { return !completed_.empty(); });
+  return take_first(completed_);
 }
 
 }  // namespace ht::inline v1::io

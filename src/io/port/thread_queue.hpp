@@ -14,10 +14,10 @@ namespace ht::inline v1::io {
 class ThreadQueue final : public ReadQueue {
  public:
   /// Reads as `Port::read_at` does; called from many threads at once.
-  using Reading = std::function<IoResult<std::uint64_t>(const ReadRequest&)>;
-  /// Takes at most `depth` requests (not 0), with one thread each up to `max_threads`. If no thread can be
-  /// started, `complete` does the reads.
-  ThreadQueue(Reading reading, std::uint32_t depth, std::uint32_t max_threads);
+  using ReadFunction = std::function<IoResult<std::uint64_t>(const ReadRequest&)>;
+  /// Holds at most `depth` reads in flight, and starts one thread for each, up to `max_threads`. If no thread
+  /// can be started, `complete` reads.
+  ThreadQueue(ReadFunction read, std::uint32_t depth, std::uint32_t max_threads);
   ~ThreadQueue() override;
 
   IoResult<void> submit(const ReadRequest& request) override;
@@ -26,15 +26,15 @@ class ThreadQueue final : public ReadQueue {
  private:
   void work();
 
-  Reading reading_;
+  ReadFunction read_;
   std::uint32_t depth_;
   std::uint32_t in_flight_ = 0;
   std::mutex mutex_;
-  std::condition_variable to_do_added_;
-  std::condition_variable done_added_;
+  std::condition_variable request_added_;
+  std::condition_variable completion_added_;
   // Both have capacity `depth_` from the start: a reader thread must not allocate.
-  std::vector<ReadRequest> to_do_;
-  std::vector<ReadDone> done_;
+  std::vector<ReadRequest> pending_;
+  std::vector<ReadDone> completed_;
   bool is_stopping_ = false;
   std::vector<std::jthread> threads_;  // last: the threads use the other members
 };
