@@ -87,16 +87,16 @@ def gibibytes(count):
     return f"{count / 2**30:.2g} GiB"
 
 
-def picture(figures, own):
+def picture(figures, parts):
     lines, top = [], 0
     for name, rows in by_cell(figures["cells"]).items():
         if rows[0]["bytes"]:
-            drawn, top = draw_cell(own.titles.get(name, name), rows, top)
+            drawn, top = draw_cell(parts.titles.get(name, name), rows, top)
             lines += drawn
-    lines.append(text(0, top + 12, f"GB/s, medians of {figures['repeats']}, {own.measured(figures)}. "
+    lines.append(text(0, top + 12, f"GB/s, medians of {figures['repeats']}, {parts.measured(figures)}. "
                                    "Dashed: the limit."))
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-8 -4 {WIDTH} {top + 28}" role="img" '
-            f'aria-label="{escape(own.label)}, GB/s">\n<style>{STYLE}</style>\n' + "\n".join(lines) + "\n</svg>\n")
+            f'aria-label="{escape(parts.label)}, GB/s">\n<style>{STYLE}</style>\n' + "\n".join(lines) + "\n</svg>\n")
 
 
 def table(cells, shown, order=()):
@@ -115,28 +115,30 @@ def table(cells, shown, order=()):
 def goals_table(goals):
     lines = ["| goal | median (quartiles) | |", "|---|---|---|"]
     for goal in goals:
-        kind, unit = ("≥" if goal["at_least"] else "≤"), (" " + goal["unit"] if goal["unit"] else "")
+        unit = " " + goal["unit"] if goal["unit"] else ""
+        # A ratio without a goal has no limit.
+        limit = "" if goal["limit"] is None else f" {'≥' if goal['at_least'] else '≤'} {goal['limit']:g}{unit}"
         reached = "not measured" if goal["value"] is None else f"{goal['value']:.3g}{unit}"
         if goal.get("lower") is not None:
             reached += f" ({goal['lower']:.3g} to {goal['upper']:.3g})"
         met = {True: "met", False: "missed", None: ""}[goal["met"]]
-        lines.append(f"| {goal['text']} {kind} {goal['limit']:g}{unit} | {reached} | {met} |")
+        lines.append(f"| {goal['text']}{limit} | {reached} | {met} |")
     return "\n".join(lines)
 
 
-def main(usage, own):
+def main(usage, parts):
     if len(sys.argv) != 3:
         sys.exit(usage)
     figures = json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8"))
-    pathlib.Path(sys.argv[2]).write_text(picture(figures, own), encoding="utf-8")
+    pathlib.Path(sys.argv[2]).write_text(picture(figures, parts), encoding="utf-8")
     cells = by_cell(figures["cells"])
     quick = {name: rows for name, rows in cells.items() if not rows[0]["bytes"]}
     long = {name: rows for name, rows in cells.items() if rows[0]["bytes"]}
     if quick:
         print("Milliseconds:\n")
         print(table(quick, lambda row: f"{row['median_s'] * 1e3:.3g} ({row['best_s'] * 1e3:.3g})") + "\n")
-    for cells_of_a_table in own.tables(long):
+    for cells_of_a_table in parts.tables(long):
         print("GB/s:\n")
         print(table(cells_of_a_table, lambda row: f"{speed(row, 'median_s'):.2f} ({speed(row, 'best_s'):.2f})",
-                    own.contenders) + "\n")
+                    parts.contenders) + "\n")
     print(goals_table(figures["goals"]))

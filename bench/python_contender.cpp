@@ -93,10 +93,10 @@ std::string PythonChild::receive_line() {
   std::string line;
   std::array<char, 256> buffer{};
   while (!line.ends_with('\n')) {
-    const auto got = ::recv(socket_, buffer.data(), buffer.size(), 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return {};
-    line.append(buffer.data(), static_cast<std::size_t>(got));
+    const auto count = ::recv(socket_, buffer.data(), buffer.size(), 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return {};
+    line.append(buffer.data(), static_cast<std::size_t>(count));
   }
   return line;
 }
@@ -124,13 +124,13 @@ PythonAnswer PythonChild::ask(const std::string& request) {
 
 void add_python(Cells& cells, const Cell& cell, const std::shared_ptr<PythonChild>& python,
                 const std::string& module, const std::string& task, const std::string& operands,
-                std::function<bool(const std::vector<double>&)> is_right) {
+                std::function<bool(const std::vector<double>&)> is_correct) {
   Contender contender{.cell = &cell, .name = module, .kind = Kind::other, .run = {}, .expected_answer = 1};
   contender.run = [python, module, request = task + ' ' + module + ' ' + operands,
-                   is_right = std::move(is_right)] {
+                   is_correct = std::move(is_correct)] {
     const auto answer = python->ask(request);
     return Turn{.seconds = answer.seconds,
-                .answer = is_right(answer.numbers) ? std::uint64_t{1} : 0,
+                .answer = is_correct(answer.numbers) ? std::uint64_t{1} : 0,
                 .note = python->version(module)};
   };
   // The first turn is not counted, as for other contenders. It is checked before the long measurement.

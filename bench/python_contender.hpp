@@ -21,8 +21,8 @@ struct PythonAnswer {
   std::vector<double> numbers{};
 };
 
-/// A process that runs bench/python_contender.py, which lists the requests. Requests exclude the time to
-/// start Python and to import modules.
+/// A process that runs bench/python_contender.py, which lists the requests. The measured times
+/// exclude the start of Python and the import of modules.
 class PythonChild {
  public:
   /// Starts /usr/bin/python3, or else the python3 in PATH if the former lacks numpy. A missing module is
@@ -55,10 +55,10 @@ class PythonChild {
   std::set<std::string, std::less<>> loaded_;
 };
 
-/// Adds a contender that requests `task` from `module` in each turn. A turn is correct if `is_right` accepts
-/// the numbers.
+/// Adds a contender that requests `task` from `module` in each turn. A turn is correct if `is_correct`
+/// accepts the numbers.
 void add_python(Cells& cells, const Cell& cell, const std::shared_ptr<PythonChild>& python,
                 const std::string& module, const std::string& task, const std::string& operands,
-                std::function<bool(const std::vector<double>&)> is_right);
+                std::function<bool(const std::vector<double>&)> is_correct);
 
 }  // namespace ht::bench

@@ -33,8 +33,8 @@ find_program(HT_CCACHE ccache)
 if(HT_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 "${HT_CCACHE}")
 endif()
-# The compiler reports "virtual memory exhausted" if a file needs more: split the file, or instantiate fewer
-# templates in it. tools/compile_cost.py BUILD prints the memory that each file needs.
+# The compiler reports "virtual memory exhausted" if a file needs more memory than this limit: split the file,
+# or instantiate fewer templates in it. tools/compile_cost.py BUILD prints the memory that each file needs.
 set(HT_COMPILE_MEMORY "" CACHE STRING "Memory limit of the compiler for each file, in MiB; empty means unlimited")
 find_program(HT_PRLIMIT prlimit)
 if(HT_COMPILE_MEMORY AND HT_PRLIMIT)

@@ -48,13 +48,13 @@ function(ht_folder)
 endfunction()
 
 # Compiles up to COUNT sources of a target as one translation unit, which reads headers and instantiates
-# templates only once. Sources with options of their own are compiled alone. Names in anonymous namespaces
-# must therefore be unique in a folder.
+# templates only once. Names in anonymous namespaces must therefore be unique in a folder. Sources with
+# options of their own are compiled alone.
 function(ht_unity target count)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${HT_UNITY} UNITY_BUILD_BATCH_SIZE ${count})
 endfunction()
 
-# Adds one program of GoogleTests. Each test in it is a test for ctest. ALONE compiles every source as its own
+# Adds a GoogleTest program. ctest runs each of its tests separately. ALONE compiles every source as its own
 # translation unit, for sources that instantiate many templates.
 function(ht_test)
   cmake_parse_arguments(ARG "ALONE" "NAME" "SOURCES;LINK" ${ARGN})
@@ -66,8 +66,8 @@ function(ht_test)
     ht_unity(${ARG_NAME} 6)
   endif()
   # A huge allocation must return null, as without the sanitizer, instead of ending the test. Property tests
-  # use a fixed seed. Tests run in the project's folder, because files of other projects may be in a folder
-  # beside it.
+  # use a fixed seed. Tests run in the project's folder, because some read docs/io.md or files in ../shared
+  # (src/testing/shared_folder.hpp).
   if(HT_SANITIZE MATCHES "thread")
     set(sanitizer TSAN_OPTIONS)
   else()

@@ -53,7 +53,7 @@ def marks(source):
         if text[:mark.start()].strip():
             current = number
         if not current:
-            raise Refused(f"line {number}: no line of code follows this expectation")
+            raise Refused(f"line {number}: no marked line of code precedes this expectation")
         inside, regexes = found.setdefault(current, (bool(mark["inside"]), []))
         regexes.append(mark["regex"])
         last = number
@@ -63,7 +63,7 @@ def marks(source):
 
 
 def precompiled(compiler, folder):
-    """The precompiled header in a folder, and the options that use it. A case without it includes what it needs."""
+    """The precompiled header in a folder, and the options that use it. Without a folder, cases are compiled without it."""
     if not folder:
         return None, []
     if "clang" in os.path.basename(compiler):

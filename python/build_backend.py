@@ -23,7 +23,7 @@ import zipfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "python" / "htensor"
 # Libraries that every Linux with Python has. Other libraries are copied into the wheel.
-SYSTEM = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2",
+SYSTEM_LIBRARIES = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2",
           "ld-linux-aarch64.so.1", "libgcc_s.so.1", "libstdc++.so.6", "linux-vdso.so.1"}  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def run(*command):
     """Runs a program. Its output goes to stderr, because pip uses stdout."""
     done = subprocess.run([str(word) for word in command], stdout=sys.stderr, check=False)
     if done.returncode:
-        raise SystemExit(f"htensor: '{command[0]}' failed; install the packages with ./dev python, or see above")
+        raise SystemExit(f"htensor: '{command[0]}' failed; see its output, or install the packages with ./dev python")
 
 
 def build_extension():
@@ -63,7 +63,7 @@ def libraries_of(extension):
     """The shared libraries that the extension needs and that not every system has."""
     listed = subprocess.run(["ldd", str(extension)], capture_output=True, text=True, check=True).stdout
     found = re.findall(r"^\s*(\S+) => (/\S+)", listed, re.MULTILINE)
-    return [(name, pathlib.Path(path)) for name, path in found if name not in SYSTEM]
+    return [(name, pathlib.Path(path)) for name, path in found if name not in SYSTEM_LIBRARIES]
 
 
 def metadata():
@@ -166,13 +166,15 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
 
 
 def build_sdist(sdist_directory, config_settings=None):
-    """The files of the project that git knows, or all outside of build/."""
+    """Builds a .tar.gz of the files that git tracks; without git, of all files outside of build/."""
     base = f"htensor-{version()}"
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
-    if listed.returncode == 0:
+    has_git = shutil.which("git") is not None
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False) if has_git else None
+    if listed is not None and listed.returncode == 0:
         names = sorted(name for name in listed.stdout.decode().split("\0") if name)
     else:
-        names = sorted(str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if path.is_file() and "build" not in path.parts)
+        paths = (path.relative_to(ROOT) for path in ROOT.rglob("*") if path.is_file())
+        names = sorted(str(path) for path in paths if path.parts[0] != "build")
     target = pathlib.Path(sdist_directory) / f"{base}.tar.gz"
     with tarfile.open(target, "w:gz", format=tarfile.PAX_FORMAT) as archive:
         facts = metadata().encode()

@@ -15,7 +15,7 @@ import sys
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 FOLDER = re.compile(r"ht_folder\(\s*NAME\s+(\w+)(.*?)\)", re.DOTALL)
-KEYWORDS = {"SOURCES", "TESTS", "FUZZERS", "DEPS", "LINK"}
+KEYWORDS = {"NAME", "SOURCES", "TESTS", "ALONE", "FUZZERS", "DEPS", "LINK"}
 # Headers that declare system calls. The program may include them for isatty and signals; sys/auxv.h only
 # reports features of the processor.
 SYSTEM = re.compile(r"^(sys/(?!auxv\.h)|linux/|unistd\.h|fcntl\.h|liburing\.h|poll\.h|dirent\.h|aio\.h)")
@@ -57,7 +57,7 @@ def read_arrows(root):
 
 
 def included_folder(target):
-    """The folder of an included header; '' for the umbrella headers, None for headers that are not ours."""
+    """The folder of a header below htensor/; '' for the umbrella headers, None for all other headers."""
     if target.startswith("htensor/"):
         rest = target.removeprefix("htensor/")
         return rest.split("/")[0] if "/" in rest else ""
@@ -96,11 +96,11 @@ def check_file(path, name, arrows, problems):
         elif to == "testing":
             pass
         elif public and not target.startswith("htensor/"):
-            refuse("public headers include public headers, with <>")
+            refuse("public headers include only public headers, in <>")
         elif folder == "c" and to == "":
             pass
         elif folder in arrows and to not in arrows[folder]:
-            refuse(f"no arrow leads from {folder} to {to or 'the umbrella header'}")
+            refuse(f"folder {folder} does not depend on {to or 'the umbrella header'}")
 
 
 def main():
@@ -116,7 +116,7 @@ def main():
         print(problem, file=sys.stderr)
     if problems:
         sys.exit(1)
-    print(f"check_arrows: {len(files)} files follow the arrows of {len(arrows)} folders")
+    print(f"check_arrows: {len(files)} files of {len(arrows)} folders include only their dependencies")
 
 
 if __name__ == "__main__":

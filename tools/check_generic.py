@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the promises of the examples: layers are generic, and a Llama model fits in 400 lines.
+"""Checks two properties of the examples: layers are generic, and the Llama model has at most 400 lines.
 
 A dtype or device that a file in examples/layers names would be used in every lane, regardless of the options
 of the build. The limit of examples/llama counts all lines of its C++ files, comments included.
@@ -28,7 +28,7 @@ def main():
     files = sorted([*root.glob("examples/layers/**/*.hpp"), *root.glob("examples/layers/**/*.cpp")])
     found = 0
     for path in files:
-        # Keeps the line breaks, so that line numbers are right.
+        # Keeps the line breaks, so that line numbers are correct.
         text = INCLUDE.sub("", COMMENT.sub("", path.read_text(encoding="utf-8")))
         for number, line in enumerate(text.splitlines(), start=1):
             for match in CONCRETE.finditer(line):

@@ -15,7 +15,7 @@ import sys
 COMMENT = re.compile(r"//.*")
 # Not after a brace, because the table of the codes has braces.
 RULE = re.compile(r'(?<!\{)ErrorCode::\w+\s*,\s*"(\w+)"')
-# Helpers that choose the code: from the cause, or always the same one.
+# Helpers that set the code themselves: a fixed code, or one derived from the cause.
 HELPER = re.compile(r'(?:\b(?:failed|outside|would_lose_error)\(|\bcode_for\(\w+\),)\s*"(\w+)"')
 TEST = re.compile(r"^\s*(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP|RC_GTEST_FIXTURE_PROP)\(\s*\w+\s*,\s*(\w+)", re.MULTILINE)
 

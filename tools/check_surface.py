@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Counts the public headers and types, and fails if there are more than the limits.
 
-A header is a C++ file below include/htensor. A type is a class, struct or enum at namespace scope outside of
-`detail`, `layout` and `placement`. Tags of dtypes, encodings, devices, slices and operations do not count.
+A header is a C++ file below include/htensor. A type is a class, struct or enum at namespace scope, outside of
+the namespaces in HIDDEN. Tags of dtypes, encodings, devices, slices and operations do not count.
 Concepts are counted for information only. --list prints the types.
 
 Usage: check_surface.py ROOT [--list]
@@ -26,14 +26,14 @@ def members_of(text):
     """Yields (kind, name) at namespace scope: in the first column, as namespaces are not indented."""
     text = re.sub(r"namespace \w+ \{\n(?:(?:class|struct) \w+;\n)+\}\n", "", text)
     hidden = 0
-    for place in re.finditer(r"^.*$", text, re.MULTILINE):
-        line = place[0]
+    for match in re.finditer(r"^.*$", text, re.MULTILINE):
+        line = match[0]
         if HIDDEN.match(line):
             hidden += 1
         elif hidden and HIDDEN_END.match(line):
             hidden -= 1
         elif not hidden and (found := TYPE.match(line)) and not re.match(r"(?:class|struct)\s+(?:\w+;|\w+<|\w+::)", line):
-            body = text[place.start() :].split("\n};", 1)[0]
+            body = text[match.start() :].split("\n};", 1)[0]
             if found[2] not in TAGS and not TAG_MEMBER.search(body):
                 yield found[1], found[2]
 

@@ -69,7 +69,7 @@ def main():
     if problems:
         print("check_weak: put the function into an unnamed namespace, or out of this source", file=sys.stderr)
         sys.exit(1)
-    print(f"check_weak: {checked} sources for more than the baseline processor export nothing weak")
+    print(f"check_weak: {checked} sources for more than the baseline processor have no weak symbols")
 
 
 if __name__ == "__main__":

@@ -142,7 +142,7 @@ def texts(root):
             for kind, at, found in texts_of_code(path, text):
                 yield name, text, kind, at, found
     for name in sorted([*root.glob("*.md"), *root.glob("docs/*.md"), *root.glob("spec/*.md")]):
-        # cli.md, the contract of the program, is not ours to change; CHANGELOG.md quotes old names.
+        # cli.md is a fixed contract; CHANGELOG.md quotes old names.
         if name.name not in ("cli.md", "CHANGELOG.md"):
             text = name.read_text(encoding="utf-8")
             for kind, at, found in texts_of_document(text):

@@ -27,7 +27,7 @@ def compile_within(mib):
 
 
 class CompileLimit(unittest.TestCase):
-    def test_the_limit_matches_the_design(self):
+    def test_the_limit_equals_that_of_compile_cost(self):
         self.assertEqual(MIB << 20, compile_cost.MAX_BYTES)
 
     def test_every_file_is_compiled_within_the_limit(self):

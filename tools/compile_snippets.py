@@ -27,14 +27,14 @@ def main():
     for file in map(pathlib.Path, files):
         found = snippets(file)
         if not found:
-            sys.exit(f"{file}: there is no code in it")
+            sys.exit(f"{file}: contains no code")
         for code in found:
             with tempfile.NamedTemporaryFile("w", suffix=".cpp", encoding="utf-8") as source:
                 source.write(code)
                 source.flush()
                 run = subprocess.run([compiler, *FLAGS, f"-I{include}", source.name], capture_output=True, text=True, check=False)
             if run.returncode != 0:
-                sys.exit(f"{file}: this does not compile:\n{code}\n{run.stderr}")
+                sys.exit(f"{file}: code does not compile:\n{code}\n{run.stderr}")
             count += 1
     print(f"compile_snippets: {count} snippets compile")
 

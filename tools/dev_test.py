@@ -51,15 +51,15 @@ class Dev(unittest.TestCase):
         for command in ["demo", "test", "test NAME", "test --all", "build", r"bench \[TASK…\]", "lanes", "lint", r"python \[OPTION…\]", "fuzz SECONDS", "install PREFIX", "clean"]:
             self.assertRegex(output, rf"(?m)^\./dev {command} +\S")
 
-    def tools_of_tests(self):
+    def provide_test_tools(self):
         self.apt(" g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ocl-icd-opencl-dev opencl-clhpp-headers pocl-opencl-icd xxhash libgtest-dev libgmock-dev librapidcheck-dev libfuse3-dev clang-19 libclang-rt-19-dev python3 pkg-config ")
         self.stand_in("cmake", "exit 0")
         for name in ("sed", "head"):
             (self.bin / name).symlink_to(shutil.which(name))
         (self.root / "build" / "dev" / "tests").mkdir(parents=True)
 
-    def test_name_of_a_program_runs_only_it(self):
-        self.tools_of_tests()
+    def test_name_of_a_test_program_runs_that_program_alone(self):
+        self.provide_test_tools()
         self.stand_in("ninja", "echo tests/io_test:")
         self.stand_in("io_test", 'echo "$ASAN_OPTIONS $RC_PARAMS"')
         (self.bin / "io_test").rename(self.root / "build" / "dev" / "tests" / "io_test")
@@ -77,7 +77,7 @@ class Dev(unittest.TestCase):
             self.assertEqual(calls, "")
 
     def test_failed_test_is_shown_with_the_command_that_repeats_it(self):
-        self.tools_of_tests()
+        self.provide_test_tools()
         failed = self.root / "build" / "dev" / "Testing" / "Temporary" / "LastTestsFailed.log"
         failed.parent.mkdir(parents=True)
         self.stand_in("ctest", f'echo "12:Casts/1.round" >"{failed}"; exit 8')
@@ -87,14 +87,14 @@ class Dev(unittest.TestCase):
         self.assertIn("./dev test '^Casts/1.round$'", output)
 
     def test_anchored_name_runs_one_test(self):
-        self.tools_of_tests()
+        self.provide_test_tools()
         self.stand_in("ctest", "exit 0")
         status, output, calls = self.run_dev("test", "^Casts/1.round$")
         self.assertEqual(status, 0, output)
         self.assertIn("ctest --preset dev --no-tests=error -R ^Casts/1\\.round$\n", calls)
 
     def test_failed_test_of_a_program_is_shown_with_the_command_that_repeats_it(self):
-        self.tools_of_tests()
+        self.provide_test_tools()
         self.stand_in("ninja", "echo tests/io_test:")
         self.stand_in("io_test", "printf '[  FAILED  ] Port.opens (3 ms)\\n[  FAILED  ] 1 test, listed below:\\n"
                       "[  FAILED  ] Port.opens\\n'; exit 1")
@@ -114,7 +114,7 @@ class Dev(unittest.TestCase):
     def test_unknown_command_is_reported(self):
         status, output, _ = self.run_dev("nonsense")
         self.assertEqual(status, 2)
-        self.assertIn("there is no 'nonsense'", output)
+        self.assertIn("command 'nonsense' does not exist", output)
 
     def test_without_apt_it_lists_missing_packages_and_stops(self):
         for command in (["demo"], ["test"], ["build"], ["python"], ["lanes"], ["lint"], ["fuzz", "1"]):
@@ -154,7 +154,7 @@ class Dev(unittest.TestCase):
         self.assertEqual(status, 0, output)
         self.assertNotIn("apt-get", calls)
 
-    def benchmarks(self, *tasks):
+    def create_benchmarks(self, *tasks):
         """Creates stand-ins for built benchmarks. The last one misses a goal."""
         everything = " g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ocl-icd-opencl-dev opencl-clhpp-headers "
         self.apt(everything + "libbenchmark-dev nlohmann-json3-dev libfuse3-dev libisal-dev valgrind python3 xfsprogs ")
@@ -168,21 +168,21 @@ class Dev(unittest.TestCase):
             (self.bin / program.name).rename(program)
 
     def test_bench_runs_all_tasks_even_if_a_goal_is_missed(self):
-        self.benchmarks("index", "open", "catalog")
+        self.create_benchmarks("index", "open", "catalog")
         status, output, calls = self.run_dev("bench")
         self.assertEqual(status, 1, output)
         self.assertEqual([line for line in calls.splitlines() if line.startswith("bench_")],
                          ["bench_catalog ", "bench_index ", "bench_open "])
 
     def test_bench_runs_named_tasks_with_their_options(self):
-        self.benchmarks("index", "open", "catalog")
+        self.create_benchmarks("index", "open", "catalog")
         status, output, calls = self.run_dev("bench", "open", "index", "--smoke")
         self.assertEqual(status, 0, output)
         self.assertEqual([line for line in calls.splitlines() if line.startswith("bench_")],
                          ["bench_open --smoke", "bench_index --smoke"])
 
     def test_bench_draws_the_plot_of_a_task_without_options(self):
-        self.benchmarks("load", "checksum", "open")
+        self.create_benchmarks("load", "checksum", "open")
         for task in ("load", "checksum"):
             (self.root / "bench" / task / "plot.py").touch()
             program = self.root / "build" / "bench" / "bench" / f"bench_{task}"
@@ -198,7 +198,7 @@ class Dev(unittest.TestCase):
             (self.root / "calls").unlink()
 
     def test_bench_draws_nothing_for_a_task_without_a_plot(self):
-        self.benchmarks("open", "catalog")
+        self.create_benchmarks("open", "catalog")
         status, output, calls = self.run_dev("bench", "open")
         self.assertEqual(status, 0, output)
         self.assertIn("bench_open \n", calls)
@@ -207,7 +207,7 @@ class Dev(unittest.TestCase):
     def test_unknown_benchmark_is_reported(self):
         status, output, calls = self.run_dev("bench", "nonsense")
         self.assertEqual(status, 2)
-        self.assertIn("there is no benchmark 'nonsense'", output)
+        self.assertIn("benchmark 'nonsense' does not exist", output)
         self.assertEqual(calls, "")
 
     def test_uses_sudo_if_not_root_and_reports_a_missing_sudo(self):

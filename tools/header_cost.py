@@ -3,7 +3,7 @@
 
 Usage: header_cost.py ROOT [--runs N] [--compiler CXX] [--header NAME]
 
-Compiles two files in turns. One includes the header; the other includes only the standard headers that the
+Compiles two files alternately. One includes the header; the other includes only the standard headers that the
 header includes, directly or through headers of the library and its dependencies. Prints the least CPU time of
 each, and the difference with its limit. A time over the limit is not an error, because machines differ.
 """
@@ -62,10 +62,10 @@ def main():
         standard.write_text("".join(f"#include <{header}>\n" for header in headers))
         commands = [[*compiler, "-fsyntax-only", f"-I{include}", str(source)] for source in (ours, standard)]
         times = [[seconds(command) for command in commands] for _ in range(options.runs)]
-    all_of_it, of_standard = (min(column) for column in zip(*times))
+    header_seconds, standard_seconds = (min(column) for column in zip(*times))
     print(f"standard headers: {' '.join(headers)}")
-    print(f"{options.header} {all_of_it:.2f} s, its standard headers {of_standard:.2f} s, "
-          f"difference {all_of_it - of_standard:.2f} s, limit {MAX_SECONDS:.2f} s; best of {options.runs}")
+    print(f"{options.header} {header_seconds:.2f} s, its standard headers {standard_seconds:.2f} s, "
+          f"difference {header_seconds - standard_seconds:.2f} s, limit {MAX_SECONDS:.2f} s; best of {options.runs}")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 """Checks that opening takes linear time: twice as many tensors take at most 2.2 times as many instructions.
 
 callgrind counts the instructions, so the result does not depend on the load of the machine.
-Usage: linear_time_test.py LINEAR
+Usage: linear_time_test.py PROGRAM, the path of bench/linear_time
 """
 
 import pathlib

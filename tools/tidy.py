@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs clang-tidy on a file, unless the same file was clean before.
 
-ccache stores this: to ccache, this program is a compiler that creates an object for each clean file. A file
-is therefore checked again if the file, a file that it includes, its flags, .clang-tidy, clang-tidy or this
-program has changed, but not if the project was moved. Findings are never cached.
+ccache stores which files were clean: to ccache, this program is a compiler that creates an object for each
+clean file. A file is therefore checked again if the file, a file that it includes, its flags, .clang-tidy,
+clang-tidy or this program has changed, but not if the project was moved. Findings are never cached.
 
 Usage: tidy.py BUILD_FOLDER FILE
 """
@@ -34,11 +34,11 @@ def as_compiler(arguments):
     status = analyse(pathlib.Path.cwd(), pathlib.Path(source).resolve())
     if status != 0:
         return status
-    made = arguments[arguments.index("-o") + 1]
-    instead = {"-c": "-E", made: os.devnull}
-    status = subprocess.run([CLANG, "-w", *(instead.get(a, a) for a in arguments)], check=False).returncode
+    object_path = arguments[arguments.index("-o") + 1]
+    replacements = {"-c": "-E", object_path: os.devnull}
+    status = subprocess.run([CLANG, "-w", *(replacements.get(a, a) for a in arguments)], check=False).returncode
     if status == 0:
-        pathlib.Path(made).write_text("clean\n", encoding="utf-8")
+        pathlib.Path(object_path).write_text("clean\n", encoding="utf-8")
     return status
 
 
@@ -46,9 +46,9 @@ def through_ccache(entry, source):
     folder = pathlib.Path(entry["directory"])
     arguments = shlex.split(entry["command"])[1:]
     output = arguments.index("-o") + 1
-    made = folder / "tidy" / arguments[output]
-    made.parent.mkdir(parents=True, exist_ok=True)
-    arguments[output] = str(made)
+    object_path = folder / "tidy" / arguments[output]
+    object_path.parent.mkdir(parents=True, exist_ok=True)
+    arguments[output] = str(object_path)
     program = pathlib.Path(shutil.which(TIDY)).resolve()
     version = subprocess.run([TIDY, "--version"], capture_output=True, text=True, check=True).stdout
     configs = [str(above / ".clang-tidy") for above in source.parents if (above / ".clang-tidy").exists()]
@@ -62,7 +62,7 @@ def through_ccache(entry, source):
         # Compare included files: preprocessed text lacks comments and unused macros, which clang-tidy checks.
         "CCACHE_DEPEND": "1",
     }
-    command = ["ccache", os.path.abspath(__file__), *arguments, "-MD", "-MF", f"{made}.d"]
+    command = ["ccache", os.path.abspath(__file__), *arguments, "-MD", "-MF", f"{object_path}.d"]
     return subprocess.run(command, cwd=folder, env=environment, check=False).returncode
 
 

@@ -16,27 +16,26 @@ namespace ht::bench {
 namespace {
 
 // Maximum bytes of the byte-by-byte contender; the time for all bytes is extrapolated.
-constexpr std::size_t max_accumulate_bytes = std::size_t{64} << 20;
+constexpr std::size_t max_byte_at_a_time_bytes = std::size_t{64} << 20;
 
 struct Method {
   std::string name;
   Kind kind = Kind::other;
   Sum sum = nullptr;
   Combine combine = combine_ordered;
-  /// An independent function for the expected answer. If null, the answer of one thread, part by part, is
-  /// used.
-  Sum right = nullptr;
+  /// An independent function that computes the expected answer. If null, `sum` computes it on one thread.
+  Sum reference = nullptr;
   std::string note{};
   std::size_t max_bytes = SIZE_MAX;
 };
 
-std::uint64_t exclusive_or(std::uint64_t first, std::uint64_t second, std::uint64_t /*second_bytes*/) {
+std::uint64_t combine_by_xor(std::uint64_t first, std::uint64_t second, std::uint64_t /*second_bytes*/) {
   return first ^ second;
 }
 std::uint64_t combine_by_sum(std::uint64_t first, std::uint64_t second, std::uint64_t /*second_bytes*/) {
   return first + second;
 }
-std::uint64_t combined_crc(std::uint64_t first, std::uint64_t second, std::uint64_t second_bytes) {
+std::uint64_t combine_crc64nvme(std::uint64_t first, std::uint64_t second, std::uint64_t second_bytes) {
   return crc64nvme_combine(first, second, second_bytes);
 }
 
@@ -45,19 +44,19 @@ std::vector<Method> read_loops() {
     return {{.name = "read loop",
              .kind = Kind::limit,
              .sum = by_plain_read,
-             .combine = exclusive_or,
+             .combine = combine_by_xor,
              .note = "64 bits at a time, without AVX2"}};
   }
   return {{.name = "read loop",
            .kind = Kind::limit,
            .sum = by_avx2_read,
-           .combine = exclusive_or,
-           .right = by_plain_read},
+           .combine = combine_by_xor,
+           .reference = by_plain_read},
           {.name = "read loop, prefetch",
            .kind = Kind::limit,
            .sum = by_avx2_read_with_prefetch,
-           .combine = exclusive_or,
-           .right = by_plain_read}};
+           .combine = combine_by_xor,
+           .reference = by_plain_read}};
 }
 
 std::vector<Method> methods() {
@@ -65,18 +64,18 @@ std::vector<Method> methods() {
       {.name = "crc64nvme",
        .kind = Kind::ours,
        .sum = by_crc64nvme,
-       .combine = combined_crc,
-       .right = expected_crc64nvme,
+       .combine = combine_crc64nvme,
+       .reference = expected_crc64nvme,
        .note = std::string(crc64nvme_kernel())},
       {.name = "CRC-64, byte at a time",
        .sum = by_byte_at_a_time,
-       .combine = combined_crc,
-       .right = expected_crc64nvme,
-       .max_bytes = max_accumulate_bytes},
+       .combine = combine_crc64nvme,
+       .reference = expected_crc64nvme,
+       .max_bytes = max_byte_at_a_time_bytes},
       {.name = "plain fold",
        .sum = by_accumulate,
        .combine = combine_by_sum,
-       .right = [](Bytes bytes) { return sum_of(0, bytes); }},
+       .reference = [](Bytes bytes) { return sum_of(0, bytes); }},
       {.name = "XXH3-64", .sum = by_xxh3_64},
       {.name = "XXH3-128", .sum = by_xxh3_128},
   };
@@ -118,7 +117,7 @@ class Builder {
  private:
   void begin(Cell cell) { cells_.cells.push_back(std::move(cell)); }
 
-  // Contenders of goals have more turns if their turns are short.
+  // More than one for contenders that goals compare.
   [[nodiscard]] int turns_per_round(const std::string& name, Kind kind) const {
     const Cell& cell = cells_.cells.back();
     if (cell.cache == Cache::cold) return cell.name == "cold, load" ? 3 : 1;
@@ -142,7 +141,7 @@ class Builder {
       SumJob job{.sum = method.sum, .combine = method.combine, .parts = parts_of(taken, threads)};
       if (min_seconds > 0) job.passes = passes_for(job.sum, job.parts[0], min_seconds);
       const double scale = static_cast<double>(data.size()) / static_cast<double>(taken.size());
-      const auto right = expected_answer(method, taken, job);
+      const auto expected = expected_answer(method, taken, job);
       const std::string note = taken.size() < data.size() ? "over 64 MiB, scaled" : method.note;
       const auto run = [job = std::move(job), scale, note] {
         auto turn = run_sum(job);
@@ -150,18 +149,18 @@ class Builder {
         turn.note = note;
         return turn;
       };
-      add(method.name, method.kind, run, right);
+      add(method.name, method.kind, run, expected);
     }
   }
 
   // Computed once for each memory, because it takes seconds for the large one.
   std::uint64_t expected_answer(const Method& method, Bytes bytes, const SumJob& job) {
-    if (method.right == nullptr) return answer_of(job);
+    if (method.reference == nullptr) return answer_of(job);
     const auto same = std::ranges::find_if(known_, [&](const KnownResult& known) {
-      return known.sum == method.right && known.data == bytes.data() && known.size == bytes.size();
+      return known.sum == method.reference && known.data == bytes.data() && known.size == bytes.size();
     });
     if (same != known_.end()) return same->answer;
-    known_.push_back({method.right, bytes.data(), bytes.size(), method.right(bytes)});
+    known_.push_back({method.reference, bytes.data(), bytes.size(), method.reference(bytes)});
     return known_.back().answer;
   }
 
@@ -169,10 +168,10 @@ class Builder {
     const Workload& file = inputs_.file;
     begin({.name = "warm, verify", .cache = Cache::warm, .path = file.path, .bytes = file.file_bytes});
     add("verify", Kind::ours, [&file] { return verified(file); }, file.file_bytes);
-    const auto right = right_read(file);
+    const auto expected = expected_read_answer(file);
     for (const auto& loop : read_loops()) {
       const auto run = [&file, sum = loop.sum] { return read_by_mapping(file, sum); };
-      add(loop.name, loop.kind, run, right);
+      add(loop.name, loop.kind, run, expected);
     }
   }
 

@@ -10,8 +10,8 @@
 namespace ht::bench {
 
 struct Inputs {
-  const Noise& large;
-  const Noise& small;
+  const RandomMemory& large;
+  const RandomMemory& small;
   /// A sealed file.
   const Workload& file;
 };

@@ -20,10 +20,10 @@ Turn verified(const Workload& workload);
 /// one of the read loops.
 Turn read_by_mapping(const Workload& workload, Sum sum);
 /// The expected answer of `read_by_mapping`.
-std::uint64_t right_read(const Workload& workload);
+std::uint64_t expected_read_answer(const Workload& workload);
 
-/// ht::stream with `staged` to an empty callback. The answer is the number of bytes passed to it.
 enum class Verified : bool { no, yes };
+/// ht::stream with `staged` to an empty callback. The answer is the number of bytes passed to it.
 Turn streamed(const Workload& workload, Verified verify);
 
 }  // namespace ht::bench

@@ -24,8 +24,8 @@ bool run_all(const Options& options) {
   const auto file = make_workload(folder / "sealed.safetensors", options.bytes);
   seal(file.path);
   // At least one page, for any file size.
-  const Noise large(std::max<std::uint64_t>(options.bytes / 2 / 4096 * 4096, 4096));
-  const Noise small(small_bytes);
+  const RandomMemory large(std::max<std::uint64_t>(options.bytes / 2 / 4096 * 4096, 4096));
+  const RandomMemory small(small_bytes);
   if (!make_cold(file.path)) std::printf("no cell is cold: %s stays in the page cache\n", file.path.c_str());
 
   auto cells = make_cells({.large = large, .small = small, .file = file}, options.smoke);

@@ -56,7 +56,7 @@ Turn read_by_mapping(const Workload& workload, Sum sum) {
   return {watch.seconds(), answer};
 }
 
-std::uint64_t right_read(const Workload& workload) {
+std::uint64_t expected_read_answer(const Workload& workload) {
   const OpenFile file(workload.path);
   const Mapping mapping(file, workload.file_bytes);
   return by_plain_read({mapping.data(), mapping.size()});

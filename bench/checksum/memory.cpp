@@ -25,8 +25,8 @@ std::uint64_t combined(const SumJob& job, const std::vector<std::uint64_t>& answ
 
 }  // namespace
 
-Noise::Noise(std::uint64_t bytes) : memory_(Mapping::anonymous(bytes)) {
-  // Without huge pages, all contenders use small pages.
+RandomMemory::RandomMemory(std::uint64_t bytes) : memory_(Mapping::anonymous(bytes)) {
+  // If this fails, all contenders use small pages.
   static_cast<void>(::madvise(memory_.data(), memory_.size(), MADV_HUGEPAGE));
   // A fixed seed. Written as 64-bit numbers, because some contenders read such numbers.
   std::mt19937_64 random(2);

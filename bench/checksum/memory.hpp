@@ -11,9 +11,9 @@
 namespace ht::bench {
 
 /// Anonymous memory filled with random numbers, in huge pages if available.
-class Noise {
+class RandomMemory {
  public:
-  explicit Noise(std::uint64_t bytes);
+  explicit RandomMemory(std::uint64_t bytes);
 
   [[nodiscard]] Bytes bytes() const noexcept { return {memory_.data(), memory_.size()}; }
 

@@ -12,7 +12,7 @@ import plot_common  # noqa: E402
 
 
 def measured(figures):
-    sizes = {what: plot_common.gibibytes(figures[what + "_bytes"]) for what in ("memory", "file")}
+    sizes = {place: plot_common.gibibytes(figures[place + "_bytes"]) for place in ("memory", "file")}
     return f"memory of {sizes['memory']} and of 16 KiB, a file of {sizes['file']}"
 
 

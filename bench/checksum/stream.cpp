@@ -8,12 +8,12 @@ namespace ht::bench {
 
 Turn streamed(const Workload& workload, Verified verify) {
   const auto nothing = [](const TensorPiece& /*piece*/) -> Result<void> { return {}; };
-  const LoadOptions how{.strategy = io::Strategy::Kind::staged, .verify = verify == Verified::yes};
+  const LoadOptions options{.strategy = io::Strategy::Kind::staged, .verify = verify == Verified::yes};
   const Stopwatch watch;
   const auto model = value_of(Model::open(workload.path));
-  const auto loaded = value_of(ht::stream(model, nothing, how));
+  const auto loaded = value_of(ht::stream(model, nothing, options));
   const double seconds = watch.seconds();
-  must(!how.verify || loaded.verified_bytes >= workload.data_bytes, "not all bytes were verified");
+  must(!options.verify || loaded.verified_bytes >= workload.data_bytes, "not all bytes were verified");
   return {seconds, loaded.bytes};
 }
 

@@ -62,6 +62,7 @@ void touch_memory(const ht::Rank<2>& shape) {
 template <class D>
 Turn multiply_by_loops(const Square<D>& a, const Square<D>& b) {
   const std::int64_t n = a.extent(0);
+  touch_memory<D>(a.shape());
   const Stopwatch stopwatch;
   auto c = value_of(Square<D>::zeros(a.shape()));
   for (std::int64_t i = 0; i < n; ++i) {

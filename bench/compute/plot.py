@@ -15,16 +15,11 @@ def measured(figures):
     return "square matrices in memory; throughput counts the bytes of both operands and the result"
 
 
-def by_task(cells):
-    return [cells]
-
-
 EXTENTS = (64, 1024, 2048, 4096)
 COMPUTE = plot_common.Picture(
     label="Speed of matrix products",
     titles={f"{dtype} {extent}": f"{dtype}, {extent} × {extent}" for dtype in ("F32", "F64") for extent in EXTENTS},
     measured=measured,
-    tables=by_task,
     # Cells have numpy and torch only if they are installed.
     contenders=("htensor", "cblas", "numpy", "torch", "naive loop"),
 )

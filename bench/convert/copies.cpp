@@ -67,10 +67,10 @@ Turn copied_by_loop(const Workload& source, const Path& target) {
     system_must(to >= 0, target.string());
     std::vector<char> buffer(std::size_t{1} << 20);
     for (;;) {
-      const auto got = ::read(from.fd(), buffer.data(), buffer.size());
-      system_must(got >= 0, source.path.string());
-      if (got == 0) break;
-      system_must(::write(to, buffer.data(), static_cast<std::size_t>(got)) == got, target.string());
+      const auto count = ::read(from.fd(), buffer.data(), buffer.size());
+      system_must(count >= 0, source.path.string());
+      if (count == 0) break;
+      system_must(::write(to, buffer.data(), static_cast<std::size_t>(count)) == count, target.string());
     }
     system_must(::fsync(to) == 0, target.string());
     system_must(::close(to) == 0, target.string());

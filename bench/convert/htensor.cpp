@@ -6,15 +6,15 @@
 namespace ht::bench {
 namespace {
 
-Turn convert_by(const Workload& source, const std::filesystem::path& target, const ConvertOptions& what,
-                const ApplyOptions& how) {
+Turn convert_by(const Workload& source, const std::filesystem::path& target, const ConvertOptions& options,
+                const ApplyOptions& apply) {
   const Stopwatch watch;
   const auto model = value_of(Model::open(source.path));
-  const auto done = value_of(convert(model, target, what, how));
+  const auto done = value_of(convert(model, target, options, apply));
   const double seconds = watch.seconds();
   const auto written = value_of(Model::open(target));
-  const auto answer =
-      sample_answer(source, [&](const Place& place) { return value_of(written.raw(place.name)).bytes(); });
+  const auto answer = sample_answer(
+      source, [&](const TensorRange& range) { return value_of(written.raw(range.name)).bytes(); });
   const auto& by = done.copied_by;
   const char* const way = by.reflink > by.direct      ? "reflink"
                           : by.direct > by.read_write ? "direct"

@@ -1,6 +1,6 @@
 // The same operations on the host and on the first OpenCL device of each kind.
 //
-// The ratio device / host depends on the machine and is not a goal. A GPU may be faster. PoCL runs on the
+// The ratio device / host depends on the machine, so it has no goal. A GPU may be faster. PoCL runs on the
 // same processors and is slower where the host has specialized kernels.
 #include <algorithm>
 #include <cmath>
@@ -15,6 +15,7 @@
 #include <htensor/device/transfer.hpp>
 #include <htensor/hash/digest.hpp>
 #include <memory>
+#include <optional>
 #include <random>
 #include <span>
 #include <string>
@@ -32,11 +33,11 @@ using ht::Rank;
 
 template <class S>
 ht::Tensor<F32, S> random_tensor(S shape, unsigned seed) {
-  auto made = value_of(ht::Tensor<F32, S>::zeros(shape));
+  auto tensor = value_of(ht::Tensor<F32, S>::zeros(shape));
   std::mt19937 random(seed);
   std::normal_distribution<float> normal(0.0F, 1.0F);
-  for (auto& element : made) element = normal(random);
-  return made;
+  for (auto& element : tensor) element = normal(random);
+  return tensor;
 }
 
 // The inputs of the operations; the same numbers on every device.
@@ -50,16 +51,16 @@ struct Inputs {
   std::vector<std::int32_t> ids;
 
   static Inputs make(std::int64_t n) {
-    const auto there = [](const auto& tensor) { return value_of(ht::to_device<Dev>(tensor)); };
+    const auto on_device = [](const auto& tensor) { return value_of(ht::to_device<Dev>(tensor)); };
     std::vector<std::int32_t> ids;
     for (std::int64_t i = 0; i < n; ++i) ids.push_back(static_cast<std::int32_t>(i * 7 % n));
     return {.n = n,
-            .x = there(random_tensor(Rank<2>(n, n), 1)),
-            .w = there(random_tensor(Rank<2>(n, n), 2)),
-            .row = there(random_tensor(Rank<1>(n), 3)),
-            .heads = there(random_tensor(Rank<3>(n, 8, n / 8), 4)),
-            .image = there(random_tensor(Rank<4>(1, 16, n / 8, n / 8), 5)),
-            .filters = there(random_tensor(Rank<4>(16, 16, 3, 3), 6)),
+            .x = on_device(random_tensor(Rank<2>(n, n), 1)),
+            .w = on_device(random_tensor(Rank<2>(n, n), 2)),
+            .row = on_device(random_tensor(Rank<1>(n), 3)),
+            .heads = on_device(random_tensor(Rank<3>(n, 8, n / 8), 4)),
+            .image = on_device(random_tensor(Rank<4>(1, 16, n / 8, n / 8), 5)),
+            .filters = on_device(random_tensor(Rank<4>(16, 16, 3, 3), 6)),
             .ids = std::move(ids)};
   }
 };
@@ -105,12 +106,14 @@ std::uint64_t checksum(const std::vector<float>& numbers) {
 }
 
 // The tolerance is larger than the error bounds of both; a wrong operation exceeds it.
-void must_agree(const std::string& name, const std::vector<float>& there, const std::vector<float>& here) {
-  must(there.size() == here.size(), name + ": the device and the host have results of different sizes");
+void must_agree(const std::string& name, const std::vector<float>& on_device,
+                const std::vector<float>& on_host) {
+  must(on_device.size() == on_host.size(),
+       name + ": the device and the host have results of different sizes");
   double scale = 0;
-  for (const float number : here) scale = std::max(scale, static_cast<double>(std::abs(number)));
-  for (std::size_t i = 0; i < here.size(); ++i) {
-    const double gap = std::abs(static_cast<double>(there[i]) - static_cast<double>(here[i]));
+  for (const float number : on_host) scale = std::max(scale, static_cast<double>(std::abs(number)));
+  for (std::size_t i = 0; i < on_host.size(); ++i) {
+    const double gap = std::abs(static_cast<double>(on_device[i]) - static_cast<double>(on_host[i]));
     must(gap <= 1e-3 * scale, name + ": the device and the host differ");
   }
 }
@@ -132,9 +135,9 @@ void add_device(Cells& cells, const std::shared_ptr<const Inputs<Dev>>& in, cons
       for_each_operation(*in, [&](const std::string&, std::uint64_t, const auto& each) {
         if (place++ != index) return;
         const Stopwatch stopwatch;
-        const auto made = value_of(each());
+        const auto output = value_of(each());
         turn.seconds = stopwatch.seconds();
-        turn.answer = checksum(numbers_of(made));
+        turn.answer = checksum(numbers_of(output));
       });
       return turn;
     };
@@ -180,10 +183,10 @@ bool run_all(const Options& options) {
                 .repeats = options.repeats};
   for (const auto& cell : cells.cells) {
     for (const char* device : {"OpenCl<Cpu>", "OpenCl<Gpu>"}) {
-      const auto* const there = find(report.contenders, cell.name, device);
-      if (there == nullptr) continue;
-      report.goals.push_back(pair_goal(cell.name + ": speed of " + device + " / Host", there,
-                                       find(report.contenders, cell.name, "Host"), 0));
+      const auto* const on_device = find(report.contenders, cell.name, device);
+      if (on_device == nullptr) continue;
+      report.goals.push_back(pair_goal(cell.name + ": speed of " + device + " / Host", on_device,
+                                       find(report.contenders, cell.name, "Host"), std::nullopt));
     }
   }
   return publish(report, options);

@@ -18,15 +18,10 @@ def measured(figures):
     return "F32 tensors in memory; throughput counts the bytes of the operands and of the result"
 
 
-def by_task(cells):
-    return [cells]
-
-
 DEVICES = plot_common.Picture(
     label="Speed of operations on the host and on an OpenCL device",
     titles={operation: operation for operation in OPERATIONS},
     measured=measured,
-    tables=by_task,
 )
 
 if __name__ == "__main__":

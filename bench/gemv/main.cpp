@@ -82,7 +82,8 @@ auto weights_of(const Path& path, std::uint64_t bytes) {
   }
 }
 
-// Compares each row with a sum in double; a wrong result ends the benchmark.
+// Compares the products of the first `pattern_rows` rows with sums in double, and each later product with
+// that of the row that it repeats. A wrong product ends the benchmark.
 template <class T>
 void check(const Vector& y, const Vector& x, const ht::LinearOptions& options) {
   const auto rows = value_of(ht::cast<F32>(value_of(ht::cast_lossy<T>(pattern()))));
@@ -112,13 +113,13 @@ void add_cell(Cells& cells, const Path& path, std::uint64_t bytes, const Vector&
     }
   }();
   const Cell& cell = cells.cells.emplace_back(Cell{.name = std::string(T::name), .bytes = in.size()});
-  const auto add = [&](std::string name, ht::LinearOptions how) {
-    check<T>(value_of(ht::linear(x, weights, how)), x, how);
+  const auto add = [&](std::string name, ht::LinearOptions options) {
+    check<T>(value_of(ht::linear(x, weights, options)), x, options);
     Contender added{.cell = &cell, .name = std::move(name), .kind = Kind::ours, .run = {}};
     added.run = [=] {
       touch(in);
       const Stopwatch stopwatch;
-      const auto y = value_of(ht::linear(x, weights, how));
+      const auto y = value_of(ht::linear(x, weights, options));
       const double seconds = stopwatch.seconds();
       return Turn{.seconds = seconds, .answer = ht::crc64nvme(value_of(y.bytes()))};
     };

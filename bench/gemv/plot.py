@@ -21,7 +21,6 @@ GEMV = plot_common.Picture(
     label="Speed of one vector times stored weights",
     titles={name: name for name in TYPES},
     measured=measured,
-    tables=lambda cells: [cells],
 )
 
 if __name__ == "__main__":

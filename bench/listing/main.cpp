@@ -41,7 +41,7 @@ Spread spread_of(std::vector<double> values) {
   return {at(0.25), at(0.5), at(0.75)};
 }
 
-// Compares two turns, by their ratio or by their difference.
+// Compares two turns, by their ratio or by their difference. A limit of 0 only prints the ratio.
 struct Goal {
   std::string of;
   std::string against;
@@ -111,7 +111,7 @@ class Listing {
 
   void add(std::string name, Turn turn) { contenders_.push_back({std::move(name), std::move(turn)}); }
 
-  // Checks once that the output has one line per tensor.
+  // Writes the file and adds `ls` of it. Checks once that the output has one line per tensor.
   Result<std::vector<std::byte>> add_file(const std::string& name, const std::string& file,
                                           std::string_view format, const Result<ht::Catalog>& catalog,
                                           int runs) {
@@ -148,8 +148,8 @@ class Listing {
     for (int pair = 0; pair < (smoke_ ? 1 : pairs); ++pair) {
       // The order alternates, because a process may leave memory warm for the next one.
       std::array<std::optional<double>, 2> times;
-      for (const int which : {pair % 2, 1 - pair % 2})
-        times[static_cast<std::size_t>(which)] = turn(which == 0 ? goal.of : goal.against)();
+      for (const int side : {pair % 2, 1 - pair % 2})
+        times[static_cast<std::size_t>(side)] = turn(side == 0 ? goal.of : goal.against)();
       if (!times[0] || !times[1]) {
         std::printf("%s: the answer is wrong\n", goal.of.c_str());
         return false;

@@ -37,7 +37,8 @@ Turn run_tokens(const ht::Model& file, const ht::LinearOptions& options) {
 
 void add_cell(Cells& cells, const std::string& name, const Path& path) {
   const auto file = value_of(ht::Model::open(path));
-  // Bytes read per token. They exclude the embedding table, but the file is at least as large.
+  // The bytes of the matrices that each token reads. The read loop reads as many bytes of the mapping, from
+  // the first tensor on.
   const auto bytes = value_of(Model::open(file, 1)).weight_bytes;
   const auto tensor = value_of(file.at(0));
   const auto first = value_of(tensor.bytes());

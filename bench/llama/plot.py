@@ -21,7 +21,6 @@ LLAMA = plot_common.Picture(
     label="Speed of tokens, as bytes of weights",
     titles=MODELS,
     measured=measured,
-    tables=lambda cells: [cells],
 )
 
 if __name__ == "__main__":

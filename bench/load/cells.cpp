@@ -24,8 +24,8 @@ class Builder {
   }
 
  private:
-  static std::string named(Cache cache, const std::string& what) {
-    return (cache == Cache::cold ? "cold, " : "warm, ") + what;
+  static std::string named(Cache cache, const std::string& name) {
+    return (cache == Cache::cold ? "cold, " : "warm, ") + name;
   }
 
   enum class Task : std::uint8_t {
@@ -35,8 +35,8 @@ class Builder {
     one_pass,  ///< read every byte once
   };
 
-  static std::uint64_t answer_of(const Workload& workload, Task what) {
-    switch (what) {
+  static std::uint64_t answer_of(const Workload& workload, Task task) {
+    switch (task) {
       case Task::first: return workload.answers.first;
       case Task::few: return workload.answers.few;
       case Task::all: return workload.answers.samples;
@@ -45,15 +45,15 @@ class Builder {
     return 0;
   }
 
-  void begin(const std::string& name, Cache cache, Task what, const Workload& workload) {
-    const bool has_speed = what == Task::all || what == Task::one_pass;
+  void begin(const std::string& name, Cache cache, Task task, const Workload& workload) {
+    const bool has_speed = task == Task::all || task == Task::one_pass;
     // A cold load needs free memory that is resident on the host.
     cells_.cells.push_back({.name = name,
                             .cache = cache,
                             .path = workload.path,
                             .bytes = has_speed ? workload.data_bytes : 0,
                             .memory = has_speed ? FreeMemory::touched : FreeMemory::untouched});
-    expected_answer_ = answer_of(workload, what);
+    expected_answer_ = answer_of(workload, task);
   }
 
   // Turns of microseconds are cheap and noisy, so they are repeated.

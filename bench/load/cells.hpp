@@ -15,7 +15,7 @@ inline constexpr const char* own_memory = "read (own memory)";
 struct CellOptions {
   /// Set if direct reads are supported.
   std::optional<DirectShape> direct;
-  /// The same small model on a file system with high latency; null if unavailable.
+  /// A smaller model on a file system with high latency; null if unavailable.
   const Workload* far = nullptr;
 };
 

@@ -37,17 +37,17 @@ std::optional<DirectShape> best_direct_shape(const Workload& workload);
 Turn all_by_direct(const Workload& workload, const Destination& into, DirectShape shape);
 Turn one_pass_by_direct(const Workload& workload, DirectShape shape);
 
-// The program dd, which does not inspect the bytes: its answer is the number of copied bytes.
+// The program dd, which does not sum the bytes. Its result is checked by the number of copied bytes.
 enum class Through : bool { page_cache, direct };
 /// Returns true if dd is installed and supports the mode.
 bool dd_works(const Workload& workload, Through through);
 Turn one_pass_by_dd(const Workload& workload, Through through);
 
-// All processors copy from resident mapped pages: the limit for a warm file.
+// All processors copy from resident mapped pages: the limit for a warm file. Only the copy is timed.
 Turn all_by_memcpy(const Workload& workload, const Destination& into);
 
 // This library.
-Turn all_by_load(const Workload& workload, const LoadOptions& how);
+Turn all_by_load(const Workload& workload, const LoadOptions& options);
 Turn all_by_load_into(const Workload& workload, const Destination& into);
 Turn one_pass_by_stream(const Workload& workload, io::Strategy::Kind strategy);
 Turn few_by_load(const Workload& workload, io::Strategy::Kind strategy);

@@ -56,7 +56,7 @@ class Ring {
 
 using Memory = std::unique_ptr<std::byte, decltype(&std::free)>;
 
-// Returns the destination of a chunk, and consumes the chunk after the read.
+// BufferOf returns the memory for a chunk. OnChunk is called after the chunk was read.
 using BufferOf = std::function<std::byte*(unsigned slot, std::uint64_t offset)>;
 using OnChunk = std::function<void(unsigned slot, std::uint64_t offset, std::uint64_t bytes)>;
 
@@ -89,7 +89,7 @@ void read_all(const Workload& workload, const OpenFile& file, DirectShape shape,
 }  // namespace
 
 Turn all_by_direct(const Workload& workload, const Destination& into, DirectShape shape) {
-  into.spoil(workload);
+  into.overwrite_samples(workload);
   const Stopwatch watch;
   const OpenFile file(workload.path, O_DIRECT);
   read_all(

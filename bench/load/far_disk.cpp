@@ -40,8 +40,8 @@ int attributes(const char* path, struct stat* into, fuse_file_info* /*file*/) {
 // libfuse runs several calls concurrently, so their latencies overlap.
 int read_bytes(const char* /*path*/, char* into, std::size_t bytes, off_t offset, fuse_file_info* /*file*/) {
   std::this_thread::sleep_for(latency);
-  const auto got = ::pread(served_fd, into, bytes, offset);
-  return got < 0 ? -errno : static_cast<int>(got);
+  const auto count = ::pread(served_fd, into, bytes, offset);
+  return count < 0 ? -errno : static_cast<int>(count);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 namespace ht::bench {
 
-/// Serves one file from its own folder, in a child process.
+/// A FUSE mount with one file, which a child process serves.
 class FarDisk {
  public:
   /// Returns null and prints the reason if the file system cannot be mounted.

@@ -9,12 +9,12 @@ using Contenders = std::vector<Contender>;
 // and memory of the library are not comparable, so the reference is the strategy that `automatic` selected.
 FigureGoal choice_goal(const Contenders& contenders, const Contender& automatic) {
   const std::string& cell = automatic.cell->name;
-  const bool stays = cell.ends_with(", all");
-  const std::string taken = automatic.note.substr(0, automatic.note.find(':'));
-  const auto* const best = stays ? find(contenders, cell, taken == "read" ? own_memory : taken)
-                                 : best_of(contenders, cell, Kind::strategy);
-  return pair_goal(cell + ": speed of automatic / " + (stays ? taken : "the best strategy"), &automatic, best,
-                   0.9);
+  const bool is_all = cell.ends_with(", all");
+  const std::string chosen = automatic.note.substr(0, automatic.note.find(':'));
+  const auto* const best = is_all ? find(contenders, cell, chosen == "read" ? own_memory : chosen)
+                                  : best_of(contenders, cell, Kind::strategy);
+  return pair_goal(cell + ": speed of automatic / " + (is_all ? chosen : "the best strategy"), &automatic,
+                   best, 0.9);
 }
 
 }  // namespace

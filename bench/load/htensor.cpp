@@ -12,7 +12,9 @@
 namespace ht::bench {
 namespace {
 
-Bytes bytes_of(const Model& model, const Place& place) { return value_of(model.raw(place.name)).bytes(); }
+Bytes bytes_of(const Model& model, const TensorRange& range) {
+  return value_of(model.raw(range.name)).bytes();
+}
 
 std::string note_of(const Loaded& loaded) {
   return std::string(to_string(loaded.choice.strategy)) + ": " + std::string(loaded.choice.code);
@@ -24,24 +26,25 @@ void must_have_all_bytes(const Workload& workload, const Loaded& loaded) {
 
 }  // namespace
 
-Turn all_by_load(const Workload& workload, const LoadOptions& how) {
+Turn all_by_load(const Workload& workload, const LoadOptions& options) {
   const Stopwatch watch;
   const auto model = value_of(Model::open(workload.path));
-  const auto loaded = value_of(ht::load(model, how));
+  const auto loaded = value_of(ht::load(model, options));
   const double seconds = watch.seconds();
   must_have_all_bytes(workload, loaded);
-  must(!how.verify || loaded.verified_bytes >= workload.data_bytes, "not all bytes were verified");
+  must(!options.verify || loaded.verified_bytes >= workload.data_bytes, "not all bytes were verified");
   must(loaded.choice.strategy != io::Strategy::Kind::mapped || is_warm(workload.path),
        "fetched pages are not resident");
-  const auto answer = sample_answer(workload, [&](const Place& place) { return bytes_of(model, place); });
+  const auto answer =
+      sample_answer(workload, [&](const TensorRange& range) { return bytes_of(model, range); });
   return {seconds, answer, note_of(loaded)};
 }
 
 Turn all_by_load_into(const Workload& workload, const Destination& into) {
-  into.spoil(workload);
+  into.overwrite_samples(workload);
   std::vector<Target> targets;
-  for (const auto& place : workload.places) {
-    targets.push_back({place.name, {into.data() + place.offset, static_cast<std::size_t>(place.bytes)}});
+  for (const auto& range : workload.tensors) {
+    targets.push_back({range.name, {into.data() + range.offset, static_cast<std::size_t>(range.bytes)}});
   }
   const Stopwatch watch;
   const auto model = value_of(Model::open(workload.path));
@@ -54,7 +57,7 @@ Turn all_by_load_into(const Workload& workload, const Destination& into) {
 Turn one_pass_by_stream(const Workload& workload, io::Strategy::Kind strategy) {
   std::uint64_t sum = 0;
   const auto take = [&](const TensorPiece& piece) -> Result<void> {
-    sum += sum_of(workload.places[piece.index].offset + piece.offset, piece.bytes);
+    sum += sum_of(workload.tensors[piece.index].offset + piece.offset, piece.bytes);
     return {};
   };
   const Stopwatch watch;
@@ -72,7 +75,7 @@ Turn few_by_load(const Workload& workload, io::Strategy::Kind strategy) {
   const auto model = value_of(Model::open(workload.path));
   const auto loaded =
       value_of(ht::load(model, {.strategy = strategy, .use = io::Strategy::Use::few, .filter = glob}));
-  const auto answer = few_answer(workload, [&](const Place& place) { return bytes_of(model, place); });
+  const auto answer = few_answer(workload, [&](const TensorRange& range) { return bytes_of(model, range); });
   return {watch.seconds(), answer, note_of(loaded)};
 }
 
@@ -81,21 +84,22 @@ Turn few_by_stream(const Workload& workload) {
   const auto take = [&](const TensorPiece& piece) -> Result<void> {
     // The piece at offset 0 contains the whole first element, because pieces are large.
     if (piece.offset == 0)
-      std::ranges::copy(piece.bytes.first<2>(), first[workload.places[piece.index].name].begin());
+      std::ranges::copy(piece.bytes.first<2>(), first[workload.tensors[piece.index].name].begin());
     return {};
   };
   const Stopwatch watch;
   const auto model = value_of(Model::open(workload.path));
   const auto loaded = value_of(
       ht::stream(model, take, {.strategy = io::Strategy::Kind::staged, .filter = workload.few_glob}));
-  const auto answer = few_answer(workload, [&](const Place& place) { return Bytes(first.at(place.name)); });
+  const auto answer =
+      few_answer(workload, [&](const TensorRange& range) { return Bytes(first.at(range.name)); });
   return {watch.seconds(), answer, note_of(loaded)};
 }
 
 Turn first_by_open(const Workload& workload) {
   const Stopwatch watch;
   const auto model = value_of(Model::open(workload.path));
-  const std::uint64_t answer = load_le<std::uint16_t>(bytes_of(model, workload.places[0]));
+  const std::uint64_t answer = load_le<std::uint16_t>(bytes_of(model, workload.tensors[0]));
   return {watch.seconds(), answer};
 }
 

@@ -23,7 +23,7 @@ void read(std::ifstream& file, std::byte* into, std::uint64_t bytes) {
 }  // namespace
 
 Turn all_by_ifstream(const Workload& workload, const Destination& into) {
-  into.spoil(workload);
+  into.overwrite_samples(workload);
   const Stopwatch watch;
   auto file = open_at(workload, workload.data_begin);
   for (auto at = workload.data_begin; at < workload.file_bytes; at += piece_bytes) {
@@ -50,8 +50,8 @@ Turn few_by_ifstream(const Workload& workload) {
   const Stopwatch watch;
   std::ifstream file(workload.path, std::ios::binary);
   std::array<std::byte, 2> element{};
-  const auto answer = few_answer(workload, [&](const Place& place) -> Bytes {
-    file.seekg(static_cast<std::streamoff>(place.offset));
+  const auto answer = few_answer(workload, [&](const TensorRange& range) -> Bytes {
+    file.seekg(static_cast<std::streamoff>(range.offset));
     read(file, element.data(), element.size());
     return element;
   });

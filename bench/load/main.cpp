@@ -30,12 +30,12 @@ bool run_all(const Options& options) {
   auto far = small;
   if (disk) far.path = disk->path();
 
-  CellOptions what;
+  CellOptions cell_options;
   if (!make_cold(large.path))
     std::printf("no cell is cold: %s stays in the page cache\n", large.path.c_str());
-  what.direct = best_direct_shape(large);
-  if (disk) what.far = &far;
-  auto cells = make_cells(large, into, what);
+  cell_options.direct = best_direct_shape(large);
+  if (disk) cell_options.far = &far;
+  auto cells = make_cells(large, into, cell_options);
   std::erase_if(cells.contenders, [&](const Contender& one) { return !options.selects(one.cell->name); });
   must(!cells.contenders.empty(), "no cell has a name that contains the text of --cells");
   run(cells.contenders, {.repeats = options.repeats, .smoke = options.smoke});
@@ -44,8 +44,9 @@ bool run_all(const Options& options) {
                 .contenders = std::move(cells.contenders),
                 .goals = {},
                 .repeats = options.repeats};
-  if (what.direct) {
-    report.facts = {{"direct_depth", what.direct->depth}, {"direct_chunk_bytes", what.direct->chunk_bytes}};
+  if (cell_options.direct) {
+    report.facts = {{"direct_depth", cell_options.direct->depth},
+                    {"direct_chunk_bytes", cell_options.direct->chunk_bytes}};
   }
   report.goals = goals_of(report.contenders);
   if (options.cells.empty()) {
@@ -61,9 +62,9 @@ int main(int argc, char** argv) {
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   try {
     // Modes of child processes.
-    const std::string_view what = argc > 1 ? argv[1] : "";
-    if (what == "--serve" && argc == 4) return serve_far_disk(argv[2], argv[3]);
-    if (what == "--peak" && argc == 3) return measure_peak_memory(argv[2]);
+    const std::string_view mode = argc > 1 ? argv[1] : "";
+    if (mode == "--serve" && argc == 4) return serve_far_disk(argv[2], argv[3]);
+    if (mode == "--peak" && argc == 3) return measure_peak_memory(argv[2]);
     clean_up_on_interrupt();
     return run_all(parse_options(argc, argv)) ? 0 : 1;
   } catch (const std::exception& error) {

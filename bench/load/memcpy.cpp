@@ -9,7 +9,7 @@
 namespace ht::bench {
 
 Turn all_by_memcpy(const Workload& workload, const Destination& into) {
-  into.spoil(workload);
+  into.overwrite_samples(workload);
   const OpenFile file(workload.path);
   const Mapping from(file, workload.file_bytes, MAP_POPULATE);
   std::atomic<std::uint64_t> next = 0;

@@ -11,8 +11,8 @@ void advise(const Mapping& mapping, Ahead ahead) {
   }
 }
 
-Bytes bytes_of(const Mapping& mapping, const Place& place) {
-  return {mapping.data() + place.offset, static_cast<std::size_t>(place.bytes)};
+Bytes bytes_of(const Mapping& mapping, const TensorRange& range) {
+  return {mapping.data() + range.offset, static_cast<std::size_t>(range.bytes)};
 }
 
 }  // namespace
@@ -46,7 +46,8 @@ Turn few_by_mmap(const Workload& workload) {
   const Stopwatch watch;
   const OpenFile file(workload.path);
   const Mapping mapping(file, workload.file_bytes);
-  const auto answer = few_answer(workload, [&](const Place& place) { return bytes_of(mapping, place); });
+  const auto answer =
+      few_answer(workload, [&](const TensorRange& range) { return bytes_of(mapping, range); });
   return {watch.seconds(), answer};
 }
 
@@ -54,7 +55,7 @@ Turn first_by_mmap(const Workload& workload) {
   const Stopwatch watch;
   const OpenFile file(workload.path);
   const Mapping mapping(file, workload.file_bytes);
-  const std::uint64_t answer = load_le<std::uint16_t>(bytes_of(mapping, workload.places[0]));
+  const std::uint64_t answer = load_le<std::uint16_t>(bytes_of(mapping, workload.tensors[0]));
   return {watch.seconds(), answer};
 }
 

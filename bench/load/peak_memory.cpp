@@ -50,8 +50,8 @@ FigureGoal peak_memory_goal(const Workload& workload) {
   captured >> grown >> sum;
   must(result.status == 0 && captured, "measuring memory failed: " + result.captured);
   must(sum == workload.answers.sum, "measuring memory: the answer is wrong");
-  const LoadOptions usual;
-  const double ring = static_cast<double>(usual.chunks * usual.chunk_bytes) / mebibyte;
+  const LoadOptions defaults;
+  const double ring = static_cast<double>(defaults.chunks * defaults.chunk_bytes) / mebibyte;
   const auto file_mebibytes =
       std::to_string(std::llround(static_cast<double>(workload.file_bytes) / mebibyte));
   return {.text = "staged, file of " + file_mebibytes + " MiB: peak memory",

@@ -68,8 +68,8 @@ int main(int argc, char** argv) {
   const std::vector<std::pair<std::string, int>> sizes{{"1MiB", 9}, {"1GiB", 14}, {"1TiB", 19}};
   for (const auto& [size, bits] : sizes) {
     const auto path = std::filesystem::path(folder) / (size + ".ht");
-    if (const auto made = make(path, std::int64_t{1} << bits); !made) {
-      std::fprintf(stderr, "%s\n", to_string(made.error()).c_str());
+    if (const auto created = make(path, std::int64_t{1} << bits); !created) {
+      std::fprintf(stderr, "%s\n", to_string(created.error()).c_str());
       std::filesystem::remove_all(folder);
       return 2;
     }
@@ -78,10 +78,10 @@ int main(int argc, char** argv) {
                 size.c_str(), static_cast<long long>(growth.value_or(INT64_MAX) / 1024),
                 growth.value_or(INT64_MAX) < 1 << 20 ? "met" : "MISSED");
     if (growth.value_or(INT64_MAX) >= 1 << 20) too_large = true;
-    for (const auto& [access, what] :
+    for (const auto& [access, prefix] :
          {std::pair(Access::last_element, "open/"), std::pair(Access::both_ends, "open_ends/")}) {
-      add(what + ("htensor/" + size), ht::bench::open_by_htensor, access, path);
-      add(what + ("mmap/" + size), ht::bench::open_by_mmap, access, path);
+      add(prefix + ("htensor/" + size), ht::bench::open_by_htensor, access, path);
+      add(prefix + ("mmap/" + size), ht::bench::open_by_mmap, access, path);
     }
   }
   const int status = ht::bench::run_and_compare(

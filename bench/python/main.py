@@ -143,7 +143,7 @@ def by_torch(path):
 
 def by_direct(path, into_new_memory):
     """The disk's limit: 8 threads read with O_DIRECT. They read into memory that was touched before, or into
-    new memory for the whole file, which a program needs that keeps the data."""
+    new memory for the whole file, which a program that keeps the data needs."""
     size = os.stat(path).st_size
     block = 4 << 20
     memory = [mmap.mmap(-1, block) for _ in range(8)]

@@ -54,7 +54,7 @@ std::uint64_t count_mismatches(const Path& source, const Path& target) {
       }
     }
   }
-  must(compared > 0, "no byte was converted");
+  must(compared > 0, "no value was compared");
   return wrong;
 }
 

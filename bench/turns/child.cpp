@@ -36,10 +36,10 @@ std::string read_all(int fd) {
   std::string text;
   std::array<char, 4096> buffer{};
   for (;;) {
-    const auto got = ::read(fd, buffer.data(), buffer.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return text;
-    text.append(buffer.data(), static_cast<std::size_t>(got));
+    const auto count = ::read(fd, buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return text;
+    text.append(buffer.data(), static_cast<std::size_t>(count));
   }
 }
 
@@ -64,10 +64,10 @@ ChildResult run_child(const std::vector<std::string>& command) {
 }
 
 RunningChild::RunningChild(const std::vector<std::string>& command) {
-  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
-  system_must(nowhere >= 0, "/dev/null");
-  child_ = start(command, nowhere);
-  ::close(nowhere);
+  const int null_device = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  system_must(null_device >= 0, "/dev/null");
+  child_ = start(command, null_device);
+  ::close(null_device);
 }
 
 bool RunningChild::has_ended() {

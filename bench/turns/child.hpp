@@ -10,7 +10,7 @@ namespace ht::bench {
 
 struct ChildResult {
   int status = 0;
-  /// Its output on stdout and stderr.
+  /// The output of the program on stdout and stderr.
   std::string captured;
 };
 

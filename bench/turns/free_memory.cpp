@@ -15,7 +15,7 @@ void touch_free_memory(std::uint64_t requested) {
   const std::uint64_t max_bytes = value_of(available_memory()) / 10 * 9;
   const std::size_t bytes = std::min(requested, max_bytes);
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  system_must(memory != MAP_FAILED, "memory to touch");
+  system_must(memory != MAP_FAILED, "mmap");
   static_cast<void>(madvise(memory, bytes, MADV_HUGEPAGE));  // faster if huge pages are available
   {
     const std::size_t threads = std::max(1U, std::thread::hardware_concurrency());
@@ -29,7 +29,7 @@ void touch_free_memory(std::uint64_t requested) {
       });
     }
   }
-  system_must(munmap(memory, bytes) == 0, "memory that was touched");
+  system_must(munmap(memory, bytes) == 0, "munmap");
 }
 
 }  // namespace ht::bench

@@ -10,13 +10,13 @@
 
 namespace ht::bench {
 
-inline void must(bool good, const std::string& what) {
-  if (!good) throw std::runtime_error(what);
+inline void must(bool good, const std::string& message) {
+  if (!good) throw std::runtime_error(message);
 }
 
 /// For calls that set errno.
-inline void system_must(bool good, const std::string& what) {
-  if (!good) throw std::system_error(errno, std::generic_category(), what);
+inline void system_must(bool good, const std::string& subject) {
+  if (!good) throw std::system_error(errno, std::generic_category(), subject);
 }
 
 template <class T>
@@ -26,8 +26,8 @@ T value_of(Result<T> result) {
 }
 
 template <class T>
-T value_of(tl::expected<T, std::error_code> result, const std::string& what) {
-  if (!result) throw std::system_error(result.error(), what);
+T value_of(tl::expected<T, std::error_code> result, const std::string& subject) {
+  if (!result) throw std::system_error(result.error(), subject);
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }
 

@@ -29,14 +29,14 @@ class CachedFile {
   // Dirty pages cannot be evicted, so they are synced first. FUSE file systems may not support sync.
   void forget() {
     static_cast<void>(port_.sync(file_));
-    value_of(port_.forget(file_, 0, bytes_), path_);
+    value_of(port_.drop_cached(file_, 0, bytes_), path_);
   }
   void read() {
     std::vector<std::byte> buffer(std::size_t{8} << 20);
     for (std::uint64_t at = 0; at < bytes_;) {
-      const auto got = value_of(port_.read_at(file_, at, buffer), path_);
-      must(got > 0, path_ + " ends too early");
-      at += got;
+      const auto count = value_of(port_.read_at(file_, at, buffer), path_);
+      must(count > 0, path_ + " ends too early");
+      at += count;
     }
   }
 

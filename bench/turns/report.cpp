@@ -31,12 +31,11 @@ nlohmann::ordered_json json_of(const Contender& contender) {
 
 nlohmann::ordered_json json_of(const FigureGoal& goal) {
   nlohmann::ordered_json json{{"text", goal.text},         {"unit", goal.unit}, {"value", nullptr},
-                              {"lower", nullptr},          {"upper", nullptr},  {"limit", goal.limit},
+                              {"lower", nullptr},          {"upper", nullptr},  {"limit", nullptr},
                               {"at_least", goal.at_least}, {"met", nullptr}};
-  if (goal.value) {
-    json["value"] = *goal.value;
-    json["met"] = !goal.missed();
-  }
+  if (goal.value) json["value"] = *goal.value;
+  if (goal.limit) json["limit"] = *goal.limit;
+  if (goal.value && goal.limit) json["met"] = !goal.missed();
   if (goal.lower) json["lower"] = *goal.lower;
   if (goal.upper) json["upper"] = *goal.upper;
   return json;
@@ -68,7 +67,8 @@ const Contender* best_of(const std::vector<Contender>& contenders, std::string_v
   return best;
 }
 
-FigureGoal pair_goal(std::string text, const Contender* of, const Contender* against, double limit) {
+FigureGoal pair_goal(std::string text, const Contender* of, const Contender* against,
+                     std::optional<double> limit) {
   FigureGoal goal{.text = std::move(text), .limit = limit};
   if (of == nullptr || against == nullptr) return goal;
   std::vector<double> ratios;
@@ -88,16 +88,18 @@ FigureGoal speed_goal(const std::vector<Contender>& contenders, const std::strin
 bool print_goals(const std::vector<FigureGoal>& goals) {
   bool good = true;
   for (const auto& goal : goals) {
-    const char* const kind = goal.at_least ? "at least" : "at most";
     const std::string unit = goal.unit.empty() ? "" : " " + goal.unit;
-    if (!goal.value) {
-      std::printf("%s: not measured here, goal %s %.2f%s\n", goal.text.c_str(), kind, goal.limit,
-                  unit.c_str());
-      continue;
+    if (goal.value) {
+      std::printf("%s = %.3f%s", goal.text.c_str(), *goal.value, unit.c_str());
+      if (goal.lower && goal.upper) std::printf(" (quartiles %.3f to %.3f)", *goal.lower, *goal.upper);
+    } else {
+      std::printf("%s: not measured here", goal.text.c_str());
     }
-    std::printf("%s = %.3f%s", goal.text.c_str(), *goal.value, unit.c_str());
-    if (goal.lower && goal.upper) std::printf(" (quartiles %.3f to %.3f)", *goal.lower, *goal.upper);
-    std::printf(", goal %s %.2f%s: %s\n", kind, goal.limit, unit.c_str(), goal.missed() ? "MISSED" : "met");
+    if (goal.limit) {
+      std::printf(", goal %s %.2f%s", goal.at_least ? "at least" : "at most", *goal.limit, unit.c_str());
+      if (goal.value) std::printf(": %s", goal.missed() ? "MISSED" : "met");
+    }
+    std::printf("\n");
     good = good && !goal.missed();
   }
   return good;

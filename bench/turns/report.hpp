@@ -13,7 +13,7 @@
 
 namespace ht::bench {
 
-/// A measured value and its goal.
+/// A measured value and its goal, if it has one.
 struct FigureGoal {
   std::string text;
   std::string unit{};
@@ -22,11 +22,14 @@ struct FigureGoal {
   /// The quartiles, if there are several turns or pairs.
   std::optional<double> lower{};
   std::optional<double> upper{};
-  double limit = 0;
+  /// nullopt for a value without a goal.
+  std::optional<double> limit{};
   bool at_least = true;
 
-  /// Compares the median. If the better quartile meets the limit, noise may be the cause.
-  [[nodiscard]] bool missed() const noexcept { return value && (at_least ? *value < limit : *value > limit); }
+  /// Returns true if the median misses the limit. If the better quartile meets it, noise may be the cause.
+  [[nodiscard]] bool missed() const noexcept {
+    return value && limit && (at_least ? *value < *limit : *value > *limit);
+  }
   /// Sets the median and the quartiles of these values.
   void set(const std::vector<double>& values);
 };
@@ -48,8 +51,8 @@ struct Report {
                                        Kind kind);
 /// The speed of `of` divided by that of `against`, by pairs of turns. Not measured if one of them is null.
 [[nodiscard]] FigureGoal pair_goal(std::string text, const Contender* of, const Contender* against,
-                                   double limit);
-/// The same, by name.
+                                   std::optional<double> limit);
+/// As `pair_goal`, for two contenders of a cell, found by name.
 [[nodiscard]] FigureGoal speed_goal(const std::vector<Contender>& contenders, const std::string& cell,
                                     const std::string& of, const std::string& against, double limit);
 

@@ -51,7 +51,7 @@ struct Contender {
   std::function<Turn()> run;
   std::uint64_t expected_answer = 0;
   int turns_per_round = 1;
-  /// Runs only in every nth round, because it is not part of a goal.
+  /// Runs in every nth round only. More than 1 for contenders that no goal compares.
   int every_rounds = 1;
   std::vector<double> seconds{};
   /// Note of the last turn.

@@ -17,10 +17,10 @@ constexpr std::size_t few_tensors = 16;
 
 void read_fully(const OpenFile& file, std::uint64_t offset, MutableBytes into) {
   while (!into.empty()) {
-    const auto got = ::pread(file.fd(), into.data(), into.size(), static_cast<off_t>(offset));
-    system_must(got > 0, "pread");
-    offset += static_cast<std::uint64_t>(got);
-    into = into.subspan(static_cast<std::size_t>(got));
+    const auto count = ::pread(file.fd(), into.data(), into.size(), static_cast<off_t>(offset));
+    system_must(count > 0, "pread");
+    offset += static_cast<std::uint64_t>(count);
+    into = into.subspan(static_cast<std::size_t>(count));
   }
 }
 
@@ -28,13 +28,13 @@ void list_tensors(Workload& workload) {
   const auto model = value_of(Model::open(workload.path, {.catalog_only = true}));
   const Catalog& catalog = model.catalog();
   for (const Entry& entry : catalog) {
-    workload.places.push_back({std::string(entry.name), entry.offset, entry.bytes});
+    workload.tensors.push_back({std::string(entry.name), entry.offset, entry.bytes});
   }
-  must(!workload.places.empty(), "the file has no tensors");
-  workload.data_begin = std::ranges::min(workload.places, {}, &Place::offset).offset;
+  must(!workload.tensors.empty(), "the file has no tensors");
+  workload.data_begin = std::ranges::min(workload.tensors, {}, &TensorRange::offset).offset;
   workload.data_bytes = workload.file_bytes - workload.data_begin;
   std::uint64_t all = 0;
-  for (const auto& place : workload.places) all += place.bytes;
+  for (const auto& range : workload.tensors) all += range.bytes;
   must(all == workload.data_bytes, "the file has a gap between tensors");
 }
 
@@ -42,15 +42,15 @@ void list_tensors(Workload& workload) {
 void choose_few(Workload& workload) {
   workload.few_glob = "*.k_proj.weight";
   const NameFilter few(workload.few_glob);
-  for (std::size_t i = 0; i < workload.places.size(); ++i) {
-    if (few.matches(workload.places[i].name)) workload.few.push_back(i);
+  for (std::size_t i = 0; i < workload.tensors.size(); ++i) {
+    if (few.matches(workload.tensors[i].name)) workload.few.push_back(i);
   }
   must(workload.few.size() == few_tensors, "the layers differ from those of the preset");
 }
 
 void choose_samples(Workload& workload) {
-  for (std::size_t i = 0; i < workload.places.size(); ++i) {
-    const auto all = workload.places[i].bytes;
+  for (std::size_t i = 0; i < workload.tensors.size(); ++i) {
+    const auto all = workload.tensors[i].bytes;
     const auto some = std::min(page, all);
     for (const auto offset : {std::uint64_t{0}, (all - some) / 2, all - some}) {
       workload.samples.push_back({i, offset, some});
@@ -89,15 +89,15 @@ Workload read_workload(const std::filesystem::path& path) {
   choose_samples(workload);
   const OpenFile file(path);
   std::vector<std::byte> tensor;
-  const auto read_tensor = [&](const Place& place) -> Bytes {
-    tensor.resize(static_cast<std::size_t>(place.bytes));
-    read_fully(file, place.offset, tensor);
+  const auto read_tensor = [&](const TensorRange& range) -> Bytes {
+    tensor.resize(static_cast<std::size_t>(range.bytes));
+    read_fully(file, range.offset, tensor);
     return tensor;
   };
   workload.answers.sum = sum_of_data(workload, file);
   workload.answers.samples = sample_answer(workload, read_tensor);
   workload.answers.few = few_answer(workload, read_tensor);
-  workload.answers.first = load_le<std::uint16_t>(read_tensor(workload.places[0]));
+  workload.answers.first = load_le<std::uint16_t>(read_tensor(workload.tensors[0]));
   return workload;
 }
 
@@ -106,24 +106,26 @@ Workload make_workload(const std::filesystem::path& path, std::uint64_t bytes) {
   return read_workload(path);
 }
 
-std::uint64_t few_answer(const Workload& workload, const std::function<Bytes(const Place&)>& first_bytes) {
+std::uint64_t few_answer(const Workload& workload,
+                         const std::function<Bytes(const TensorRange&)>& first_bytes) {
   std::uint64_t answer = 0;
   for (const auto index : workload.few) {
-    answer = answer * 31 + load_le<std::uint16_t>(first_bytes(workload.places[index]));
+    answer = answer * 31 + load_le<std::uint16_t>(first_bytes(workload.tensors[index]));
   }
   return answer;
 }
 
-std::uint64_t sample_answer(const Workload& workload, const std::function<Bytes(const Place&)>& bytes_of) {
+std::uint64_t sample_answer(const Workload& workload,
+                            const std::function<Bytes(const TensorRange&)>& bytes_of) {
   std::uint64_t answer = 0;
-  std::size_t tensor = workload.places.size();
+  std::size_t tensor = workload.tensors.size();
   Bytes bytes;
   for (const auto& sample : workload.samples) {
-    const Place& place = workload.places[sample.tensor];
-    if (sample.tensor != tensor) bytes = bytes_of(place);
+    const TensorRange& range = workload.tensors[sample.tensor];
+    if (sample.tensor != tensor) bytes = bytes_of(range);
     tensor = sample.tensor;
     const auto found = part(bytes, sample.offset, sample.bytes);
-    must(found.has_value(), place.name + " has too few bytes");
+    must(found.has_value(), range.name + " has too few bytes");
     // Not a plain sum, so that swapped samples are detected.
     answer = answer * 31 + sum_of(0, *found);
   }
@@ -131,8 +133,8 @@ std::uint64_t sample_answer(const Workload& workload, const std::function<Bytes(
 }
 
 std::uint64_t sample_answer(const Workload& workload, const std::byte* file) {
-  return sample_answer(workload, [file](const Place& place) {
-    return Bytes(file + place.offset, static_cast<std::size_t>(place.bytes));
+  return sample_answer(workload, [file](const TensorRange& range) {
+    return Bytes(file + range.offset, static_cast<std::size_t>(range.bytes));
   });
 }
 
@@ -142,9 +144,9 @@ Destination::Destination(const Workload& workload)
   std::memset(memory_.data(), 0xFF, memory_.size());
 }
 
-void Destination::spoil(const Workload& workload) const {
+void Destination::overwrite_samples(const Workload& workload) const {
   for (const auto& sample : workload.samples) {
-    std::byte* const at = data() + workload.places[sample.tensor].offset + sample.offset;
+    std::byte* const at = data() + workload.tensors[sample.tensor].offset + sample.offset;
     std::memset(at, 0xFF, static_cast<std::size_t>(sample.bytes));
   }
 }

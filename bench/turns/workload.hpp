@@ -12,8 +12,8 @@
 
 namespace ht::bench {
 
-/// A tensor of the file.
-struct Place {
+/// The name of a tensor and its bytes in the file.
+struct TensorRange {
   std::string name;
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -40,7 +40,7 @@ struct Workload {
   /// The tensors are contiguous from here to the end of the file.
   std::uint64_t data_begin = 0;
   std::uint64_t data_bytes = 0;
-  std::vector<Place> places{};
+  std::vector<TensorRange> tensors{};
   /// The tensors of which `few` cells read the first element, and the pattern that matches them.
   std::vector<std::size_t> few{};
   std::string few_glob{};
@@ -58,11 +58,11 @@ void synthesize(const std::filesystem::path& path, const std::vector<std::string
 
 /// A hash of the first elements of the `few` tensors, in order. `first_bytes` returns at least two bytes.
 [[nodiscard]] std::uint64_t few_answer(const Workload& workload,
-                                       const std::function<Bytes(const Place&)>& first_bytes);
+                                       const std::function<Bytes(const TensorRange&)>& first_bytes);
 /// A hash of all samples. `bytes_of` returns the bytes of a tensor.
 [[nodiscard]] std::uint64_t sample_answer(const Workload& workload,
-                                          const std::function<Bytes(const Place&)>& bytes_of);
-/// The same for a file that is contiguous in memory.
+                                          const std::function<Bytes(const TensorRange&)>& bytes_of);
+/// As above, for a file that is contiguous in memory.
 [[nodiscard]] std::uint64_t sample_answer(const Workload& workload, const std::byte* file);
 
 /// Memory that contenders copy to. Byte n of the file goes to `data() + n`, so addresses have the alignment
@@ -73,7 +73,7 @@ class Destination {
 
   [[nodiscard]] std::byte* data() const noexcept { return memory_.data(); }
   /// Overwrites all samples, so that data of the previous contender is not accepted as an answer.
-  void spoil(const Workload& workload) const;
+  void overwrite_samples(const Workload& workload) const;
 
  private:
   Mapping memory_;

@@ -135,8 +135,8 @@ std::uint32_t adler32(ht::Bytes bytes) {
   return high << 16 | low;
 }
 
-// The library's conversion and a single-threaded loop over elements. The checksum of all results is compared
-// with that of a conversion in small pieces.
+// The library's conversion, a scalar loop on one thread (dense sources only), Python and the limits. Results
+// of the first three must have the checksum of the library's first result.
 template <class To, class T>
 void add_cast(Cells& cells, const Python& python, const Workload& workload, const T& source,
               std::string_view from) {
@@ -169,12 +169,12 @@ void add_cast(Cells& cells, const Python& python, const Workload& workload, cons
   }
   if (const auto modules = python_modules(python, {from, To::name}); !modules.empty()) {
     // No other contender has run yet, so the library's result is still in memory.
-    const double right_checksum = adler32(out);
+    const double expected_checksum = adler32(out);
     const std::string name(from);
     python->load(name, from, in);
     for (const auto& module : modules) {
       add_python(cells, cell, python, module, "cast", name + ' ' + std::string(To::name),
-                 [=](const auto& numbers) { return numbers == std::vector{right_checksum}; });
+                 [=](const auto& numbers) { return numbers == std::vector{expected_checksum}; });
     }
   }
   add_limits(cells, cell, in, out);
@@ -183,15 +183,15 @@ void add_cast(Cells& cells, const Python& python, const Workload& workload, cons
 // Returns true if Python's statistics agree. Python adds in F64 in another order, and the library adds BF16
 // in F32 by groups of eight. So sums differ by rounding; <htensor/values/statistics.hpp> states the bounds
 // for BF16.
-bool is_close(const std::vector<double>& numbers, const ht::Statistics& right, std::string_view dtype) {
-  const std::vector<double> exact{static_cast<double>(right.zeros), static_cast<double>(right.nans),
-                                  static_cast<double>(right.infinities), right.min, right.max};
+bool is_close(const std::vector<double>& numbers, const ht::Statistics& expected, std::string_view dtype) {
+  const std::vector<double> exact{static_cast<double>(expected.zeros), static_cast<double>(expected.nans),
+                                  static_cast<double>(expected.infinities), expected.min, expected.max};
   const double rounding = dtype == "BF16" ? 8 * 0x1p-24 : 1e-11;
   // An upper bound of the sum of magnitudes, by the Cauchy-Schwarz inequality.
-  const double magnitudes = std::sqrt(static_cast<double>(right.count) * right.sum_of_squares);
+  const double magnitudes = std::sqrt(static_cast<double>(expected.count) * expected.sum_of_squares);
   return numbers.size() == exact.size() + 2 && std::equal(exact.begin(), exact.end(), numbers.begin()) &&
-         std::abs(numbers[5] - right.sum) <= rounding * magnitudes &&
-         std::abs(numbers[6] - right.sum_of_squares) <= rounding * right.sum_of_squares;
+         std::abs(numbers[5] - expected.sum) <= rounding * magnitudes &&
+         std::abs(numbers[6] - expected.sum_of_squares) <= rounding * expected.sum_of_squares;
 }
 
 template <class T>
@@ -214,12 +214,12 @@ void add_statistics(Cells& cells, const Python& python, const T& source, std::st
   counts.every_rounds = 4;
   cells.contenders.push_back(std::move(counts));
   if (const auto modules = python_modules(python, {from}); !modules.empty()) {
-    const auto right = value_of(ht::statistics(source));
+    const auto expected = value_of(ht::statistics(source));
     const std::string name(from);
     python->load(name, from, in);
     for (const auto& module : modules) {
       add_python(cells, cell, python, module, "statistics", name,
-                 [=](const auto& numbers) { return is_close(numbers, right, name); });
+                 [=](const auto& numbers) { return is_close(numbers, expected, name); });
     }
   }
   add_limits(cells, cell, in, {});

@@ -11,7 +11,7 @@ ht::Result<Rows> norm(const Rows& x, const Weight& weight) {
                                          // expect: WeightOf
                                          // expect: Host
 #else
-  const auto there = HT_TRY(ht::to_device<Card>(weight));
-  return ht::rms_norm(x, there, 1e-5);
+  const auto on_device = HT_TRY(ht::to_device<Card>(weight));
+  return ht::rms_norm(x, on_device, 1e-5);
 #endif
 }

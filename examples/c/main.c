@@ -106,7 +106,8 @@ static int seal_and_verify(const ht_model* model, const char* path) {
 
 static int print_progress(void* context, const ht_progress* progress) {
   (void)context;
-  fprintf(stderr, "\r%3.0f %%\n", 100.0 * (double)progress->done_bytes / (double)(progress->total_bytes + 1));
+  const double total = (double)progress->total_bytes;
+  fprintf(stderr, "\r%3.0f %%", total > 0 ? 100.0 * (double)progress->done_bytes / total : 100.0);
   return 0;  // another number cancels
 }
 
@@ -115,7 +116,9 @@ static int convert(const ht_model* model, const char* target) {
   const ht_convert_options options = {.size = sizeof options, .force = 1, .work = &work};
   ht_error* error = NULL;
   const ht_converted* converted = NULL;
-  if (failed(ht_model_convert(model, target, &options, &converted, &error), error)) return 1;
+  const ht_status status = ht_model_convert(model, target, &options, &converted, &error);
+  fputc('\n', stderr);  // ends the line of the progress
+  if (failed(status, error)) return 1;
   for (size_t i = 0; i < converted->file_count; ++i)
     printf("wrote %s, %" PRIu64 " bytes\n", converted->files[i], converted->file_bytes[i]);
   ht_model* copy = NULL;

@@ -51,7 +51,7 @@ struct Adder {
   template <class D>
   static constexpr bool stores = std::same_as<D, ht::F32>;
 
-  // Addresses are indexes into this array, so a read by the host would fault.
+  // Addresses are byte offsets into this array, so a read by the host would fault.
   static inline std::vector<float> memory = std::vector<float>(64);
   static inline std::uint64_t next = 64;
 
@@ -117,10 +117,10 @@ class IntoPool final : public ht::io::Strategy {
     if (const auto* const load = std::get_if<ht::io::Strategy::LoadRequest>(&request)) {
       const auto storage = Pool::allocate(load->range.bytes);
       if (!storage) return ht::io::request_failed(storage.error());
-      const auto kept = std::make_shared<ht::Storage>(*storage);
-      const auto read = source_->read(load->range.offset, *kept->writable_bytes());
+      const auto owner = std::make_shared<ht::Storage>(*storage);
+      const auto read = source_->read(load->range.offset, *owner->writable_bytes());
       if (!read) return ht::io::request_failed(read.error());
-      return ht::io::Strategy::LoadDone{{kept->bytes(), kept}};
+      return ht::io::Strategy::LoadDone{{owner->bytes(), owner}};
     }
     if (const auto* const release = std::get_if<ht::io::Strategy::ReleaseRequest>(&request)) {
       *release->memory = {};
@@ -158,8 +158,8 @@ ht::Result<void> run(const std::filesystem::path& path) {
 
 ht::Result<void> add_on_device() {
   const auto host = HT_TRY(ht::Tensor<ht::F32, ht::Rank<1>>::of(ht::Rank<1>(3), {1.0F, 2.0F, 3.0F}));
-  const auto there = HT_TRY(ht::to_device<mine::Adder>(host));
-  const auto sum = HT_TRY(there + there);
+  const auto on_device = HT_TRY(ht::to_device<mine::Adder>(host));
+  const auto sum = HT_TRY(on_device + on_device);
   const auto back = HT_TRY(ht::to_host(sum));
   std::printf("added on the device: %g %g %g\n", static_cast<double>(back(0)), static_cast<double>(back(1)),
               static_cast<double>(back(2)));

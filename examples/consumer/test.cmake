@@ -1,5 +1,5 @@
 # Installs the built library and uses it from a separate project: by find_package and by pkg-config.
-# cmake -DBUILD=… -DWORK=… -DCOMPILER=… -DFLAGS=… -P test.cmake
+# cmake -DBUILD=… -DWORK=… -DCOMPILER=… -P test.cmake
 function(run)
   execute_process(COMMAND ${ARGV} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(NOT status EQUAL 0)
@@ -32,7 +32,7 @@ endif()
 
 find_program(PKG_CONFIG pkg-config)
 if(NOT PKG_CONFIG)
-  message("pkg-config is not installed: its file was not tried")
+  message("pkg-config is not installed: htensor.pc was not tested")
   return()
 endif()
 file(GLOB_RECURSE pc "${prefix}/*/htensor.pc")

@@ -82,8 +82,8 @@ ht::Result<Cost> best_of(int times, const std::filesystem::path& path) {
   return best;
 }
 
-void print_row(const char* what, const std::string& small, const std::string& large) {
-  std::printf("  %-26s %16s %16s\n", what, small.c_str(), large.c_str());
+void print_row(const char* label, const std::string& small, const std::string& large) {
+  std::printf("  %-26s %16s %16s\n", label, small.c_str(), large.c_str());
 }
 
 std::string text(const char* format, auto value) {

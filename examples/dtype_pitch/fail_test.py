@@ -24,8 +24,8 @@ def main():
         print("dtype_pitch.cpp compiles with HT_PITCH_FAIL, though it must not")
         return 1
     # Removes the source lines that the compiler quotes, because they contain the names, too.
-    said = re.sub(r"^ *\d* \|.*\n?", "", run.stderr, flags=re.MULTILINE)
-    missing = [regex for regex in EXPECTED if not re.search(regex, said)]
+    messages = re.sub(r"^ *\d* \|.*\n?", "", run.stderr, flags=re.MULTILINE)
+    missing = [regex for regex in EXPECTED if not re.search(regex, messages)]
     if missing:
         print(f"the message does not name {', '.join(missing)}:\n{run.stderr}")
         return 1

@@ -19,7 +19,7 @@ struct Config {
   std::int64_t head_size = 0;
   double epsilon = 1e-5;
   ht::RopeOptions rope{};
-  std::vector<double> rope_factors{};  // referenced by `rope`
+  std::vector<double> rope_factors{};  // divisors of the rotary frequencies; empty: all 1
   bool is_gguf = false;                // selects the tensor names
 };
 
@@ -53,8 +53,8 @@ inline std::vector<double> llama3_factors(const Json& json, const Config& config
   std::vector<double> factors;
   for (std::int64_t i = 0; i < config.head_size / 2; ++i) {
     const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(config.head_size);
-    const double turns = trained * std::pow(config.rope.base, exponent) / (2 * std::numbers::pi);
-    const double smooth = std::clamp((turns - low) / (high - low), 0.0, 1.0);
+    const double rotations = trained * std::pow(config.rope.base, exponent) / (2 * std::numbers::pi);
+    const double smooth = std::clamp((rotations - low) / (high - low), 0.0, 1.0);
     factors.push_back(1 / ((1 - smooth) / factor + smooth));
   }
   return factors;
@@ -73,8 +73,8 @@ inline ht::Result<Config> config_of(const ht::Model& model) {
     return value->real();
   };
   // Dimensions of real models fit 32 bits; others are rejected below.
-  const auto size = [&](std::string_view gguf, std::string_view transformers, std::int64_t usual) {
-    const double number = real(gguf, transformers).value_or(static_cast<double>(usual));
+  const auto size = [&](std::string_view gguf, std::string_view transformers, std::int64_t fallback) {
+    const double number = real(gguf, transformers).value_or(static_cast<double>(fallback));
     return number >= 0 && number < 0x1p31 ? static_cast<std::int64_t>(number) : std::int64_t{-1};
   };
   config.layers = size("block_count", "num_hidden_layers", 0);
@@ -101,7 +101,7 @@ inline ht::Result<Config> config_of(const ht::Model& model) {
   config.rope = {
       .pairs = config.is_gguf ? ht::RopeOptions::Pairs::interleaved : ht::RopeOptions::Pairs::halves,
       .base = real("rope.freq_base", "rope_theta").value_or(10000),
-      .rotated = size("rope.dimension_count", "", 0)};
+      .rotated_elements = size("rope.dimension_count", "", 0)};
   if (is_llama3) config.rope_factors = llama3_factors(json, config);
   if (!model.find("rope_freqs.weight")) return config;
   const auto factors = HT_TRY(HT_TRY(model["rope_freqs.weight"]).cast<ht::F64>());

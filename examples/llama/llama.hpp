@@ -65,9 +65,9 @@ struct Llama {
     return llama;
   }
 
-  /// Processes the next tokens of the text. Returns the logits of the token that follows the last one,
-  /// [1, vocabulary]; with `of_all`, of the token that follows each one, [ids, vocabulary].
-  ht::Result<ht::Tensor<D, ht::Rank<2>>> logits(std::span<const std::int32_t> ids, bool of_all = false) {
+  /// Processes the next tokens of the text. Returns the logits [1, vocabulary] of the token after the last
+  /// id; with `all_ids`, the logits [ids, vocabulary] of the token after each id.
+  ht::Result<ht::Tensor<D, ht::Rank<2>>> logits(std::span<const std::int32_t> ids, bool all_ids = false) {
     const auto count = static_cast<std::int64_t>(ids.size());
     auto x = HT_TRY(ht::to_device<Dev>(HT_TRY(ht::embedding<D>(table, ids))));
     const auto mask = HT_TRY(causal_mask(count));
@@ -79,7 +79,7 @@ struct Llama {
       HT_TRY(ht::add_into(x, HT_TRY(ht::linear(HT_TRY(ht::swiglu(gate, up)), layer.down, options))));
     }
     past += count;
-    if (!of_all) x = HT_TRY(x.template slice<0>(count - 1, count));
+    if (!all_ids) x = HT_TRY(x.template slice<0>(count - 1, count));
     const auto last = HT_TRY(ht::rms_norm(x, output_norm, config.epsilon));
     return ht::to_host(HT_TRY(ht::linear(last, output, options)));
   }

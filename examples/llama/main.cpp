@@ -39,8 +39,8 @@ bool parse(std::span<char*> arguments, Options& options) {
     } else {
       const std::string_view digits = text == "--tokens" && i + 1 < arguments.size() ? arguments[++i] : text;
       std::int32_t number = 0;
-      const auto end = std::from_chars(digits.data(), digits.data() + digits.size(), number).ptr;
-      if (end != digits.data() + digits.size()) return false;
+      const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+      if (error != std::errc() || end != digits.data() + digits.size()) return false;
       text == "--tokens" ? options.tokens = number : options.prompt.emplace_back(number);
     }
   }
@@ -74,10 +74,12 @@ ht::Result<void> run(const Options& options) {
   for (const auto token : ids) std::printf("%d ", token);
   std::printf("\nfirst token: %.3f s after opening %s, with a prompt of %zu\n",
               Seconds(first - start).count(), options.cold ? "a cold file" : "the file", prompt.size());
-  const double rate = static_cast<double>(ids.size() - 1) / seconds;
-  const auto bytes = static_cast<double>(llama.weight_bytes);
-  std::printf("then: %.1f tokens/s, %.1f GB/s of weights (%.3f GB for each token)\n", rate,
-              rate * bytes / 1e9, bytes / 1e9);
+  if (ids.size() > 1) {
+    const double rate = static_cast<double>(ids.size() - 1) / seconds;
+    const auto bytes = static_cast<double>(llama.weight_bytes);
+    std::printf("then: %.1f tokens/s, %.1f GB/s of weights (%.3f GB for each token)\n", rate,
+                rate * bytes / 1e9, bytes / 1e9);
+  }
   if (options.logits.empty()) return {};
   const auto vocabulary = llama.table.dims().front();
   const ht::Rank<2> shape(std::ssize(all) / vocabulary, vocabulary);

@@ -111,10 +111,10 @@ class Llama:
         size = x.shape[-1]
         angles = np.arange(x.shape[0])[:, None, None] * self.base ** (-np.arange(0, size, 2) / size) / self.factors
         first, second = self.pairs(size)
-        turned = np.empty_like(x)
-        turned[..., first] = x[..., first] * np.cos(angles) - x[..., second] * np.sin(angles)
-        turned[..., second] = x[..., first] * np.sin(angles) + x[..., second] * np.cos(angles)
-        return turned
+        rotated = np.empty_like(x)
+        rotated[..., first] = x[..., first] * np.cos(angles) - x[..., second] * np.sin(angles)
+        rotated[..., second] = x[..., first] * np.sin(angles) + x[..., second] * np.cos(angles)
+        return rotated
 
     def attention(self, x, weights):
         count = x.shape[0]
@@ -148,13 +148,13 @@ class Reference(unittest.TestCase):
     def tearDown(self):
         self.folder.cleanup()
 
-    def made(self, name, dtype):
+    def synthesize(self, name, dtype):
         path = self.path / name
         config = ["--config"] if path.suffix == ".safetensors" else []
         run(HTENSOR, "synth", path, "--preset", "llama-tiny", "--dtype", dtype, "-q", *config)
         return path
 
-    def generated(self, path, *options):
+    def generate(self, path, *options):
         """The generated ids, and the logits after each prompt token and each generated id but the last."""
         file = self.path / "logits.npy"
         command = [LLAMA, path, *PROMPT, "--tokens", TOKENS, "--logits", file, *options]
@@ -175,44 +175,44 @@ class Reference(unittest.TestCase):
 
     def check(self, path):
         reference = Llama(path)
-        ids, logits = self.generated(path)
+        ids, logits = self.generate(path)
         expected = reference.logits(PROMPT + ids[:-1])
         self.assertTrue(0.1 < expected.std() < 100)
         bound = BOUND[str(logits.dtype)]
         error = self.expect_near(logits, expected, bound)
         # Greedy: each id has the largest logit of the reference.
         self.assertEqual(ids, expected[len(PROMPT) - 1:].argmax(axis=1).tolist())
-        same_ids, same_logits = self.generated(path, "--one-by-one")
+        same_ids, same_logits = self.generate(path, "--one-by-one")
         self.assertEqual(same_ids, ids)
         self.expect_near(same_logits, expected, bound)
         print(f"{path.name} {logits.dtype}: error {error:.1e} of the largest logit")
         return expected
 
     def test_gguf_f32(self):
-        self.check(self.made("m.gguf", "F32"))
+        self.check(self.synthesize("m.gguf", "F32"))
 
     def test_gguf_bf16(self):
-        self.check(self.made("m.gguf", "BF16"))
+        self.check(self.synthesize("m.gguf", "BF16"))
 
     def test_gguf_q8_0(self):
-        self.check(self.made("m.gguf", "Q8_0"))
+        self.check(self.synthesize("m.gguf", "Q8_0"))
 
     def test_gguf_q4_k_m(self):
-        path = self.made("m.gguf", "Q4_K_M")
+        path = self.synthesize("m.gguf", "Q4_K_M")
         self.check(path)
-        ids, logits = self.generated(path, "--int8")
+        ids, logits = self.generate(path, "--int8")
         error = self.expect_near(logits, Llama(path).logits(PROMPT + ids[:-1]), INT8_BOUND)
         print(f"{path.name} with int8 activations: error {error:.1e} of the largest logit")
 
     def test_safetensors_f32(self):
-        self.check(self.made("model.safetensors", "F32"))
+        self.check(self.synthesize("model.safetensors", "F32"))
 
     def test_safetensors_bf16(self):
-        self.check(self.made("model.safetensors", "BF16"))
+        self.check(self.synthesize("model.safetensors", "BF16"))
 
     def test_quantized_by_the_library(self):
         """Logits of a model that the library quantized to Q8_0 are near the logits of the F32 model."""
-        path = self.made("m.gguf", "F32")
+        path = self.synthesize("m.gguf", "F32")
         quantized = self.path / "q.gguf"
         run(HTENSOR, "convert", path, quantized, "--quantize", "*=Q8_0", "-q")
         expected = self.check(quantized)
@@ -220,15 +220,25 @@ class Reference(unittest.TestCase):
         self.expect_near(expected[:len(PROMPT)], exact, 0.05)
 
     def test_errors_have_a_hint(self):
-        path = self.made("model.safetensors", "F32")
+        path = self.synthesize("model.safetensors", "F32")
         (self.path / "config.json").unlink()
         done = subprocess.run([LLAMA, path, "1"], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 1)
         self.assertIn("config.json", done.stderr)
-        self.assertEqual(subprocess.run([LLAMA, path], capture_output=True, check=False).returncode, 2)
+        for ids in ([], [""], ["1x"], ["99999999999"]):
+            self.assertEqual(subprocess.run([LLAMA, path, *ids], capture_output=True, check=False).returncode, 2, ids)
+
+    def test_one_token_has_no_rate(self):
+        path = self.synthesize("m.gguf", "F32")
+        done = subprocess.run([LLAMA, path, "1", "--tokens", "1"], capture_output=True, text=True, check=False)
+        if "[device_unavailable]" in done.stderr:
+            self.skipTest(done.stderr)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("first token: ", done.stdout)
+        self.assertNotIn("tokens/s", done.stdout)
 
     def test_inconsistent_sizes_are_errors(self):
-        path = self.made("model.safetensors", "F32")
+        path = self.synthesize("model.safetensors", "F32")
         config = self.path / "config.json"
         sizes = json.loads(config.read_text())
         hostile = [("num_key_value_heads", 0), ("num_key_value_heads", sizes["num_attention_heads"] + 1),

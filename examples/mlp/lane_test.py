@@ -19,7 +19,7 @@ def threshold_of(lane):
 
 
 def interpreter_with_numpy():
-    """A python3 with numpy, or None. Debian has numpy for /usr/bin/python3, maybe not the first on PATH."""
+    """A python3 with numpy, or None. Debian has numpy for /usr/bin/python3, which may not be the first on PATH."""
     for python in (sys.executable, "/usr/bin/python3"):
         if pathlib.Path(python).exists() and subprocess.run([python, "-c", "import numpy"], stderr=subprocess.DEVNULL,
                                                             check=False).returncode == 0:
@@ -42,9 +42,9 @@ def main():
         subprocess.run([htensor, "convert", trained, bf16, "--cast", "*.weight=BF16", "--round"], check=True)
         subprocess.run([htensor, "convert", trained, q8_0, "--quantize", "*.weight=Q8_0"], check=True)
         for model in (trained, bf16, q8_0):
-            said = subprocess.run([mlp, model], check=True, capture_output=True, text=True).stdout
-            print(said, end="")
-            accuracy = float(re.search(r"accuracy ([\d.]+)$", said)[1])
+            output = subprocess.run([mlp, model], check=True, capture_output=True, text=True).stdout
+            print(output, end="")
+            accuracy = float(re.search(r"accuracy ([\d.]+)$", output)[1])
             if accuracy < threshold:
                 print(f"{lane}: accuracy {accuracy} is below {threshold}")
                 return 1

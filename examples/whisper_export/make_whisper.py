@@ -25,9 +25,9 @@ def whisper_tiny():
         return {**linear(f"{name}.k_proj", WIDTH, WIDTH, False), **linear(f"{name}.v_proj", WIDTH, WIDTH),
                 **linear(f"{name}.q_proj", WIDTH, WIDTH), **linear(f"{name}.out_proj", WIDTH, WIDTH)}
 
-    def layer(name, crosses):
+    def layer(name, has_cross_attention):
         shapes = {**attention(f"{name}.self_attn"), **norm(f"{name}.self_attn_layer_norm")}
-        if crosses:
+        if has_cross_attention:
             shapes |= {**attention(f"{name}.encoder_attn"), **norm(f"{name}.encoder_attn_layer_norm")}
         return {**shapes, **linear(f"{name}.fc1", INNER, WIDTH), **linear(f"{name}.fc2", WIDTH, INNER), **norm(f"{name}.final_layer_norm")}
 

@@ -39,7 +39,7 @@
 // Threads. Any function may be called on any thread, and many threads may use the same handle at once;
 // `_free` must not run at the same time as another use of that handle. Callbacks run on the thread that
 // called the function, except `release` of ht_model_open_bytes, which runs on the thread that frees the last
-// handle. A callback must not call `longjmp` or throw.
+// handle or DLPack export. A callback must not call `longjmp` or throw.
 //
 // These rules apply to every function; its comment states ownership, threads and errors where they differ.
 //
@@ -144,8 +144,8 @@ typedef enum ht_status {
 HT_C_API const char* ht_status_name(ht_status status);
 
 // Facts about an error. Texts are never NULL, are empty if unknown, and belong to the error. An error is
-// immutable. These functions accept NULL, which stands for HT_OK. If memory ran out, the error has its code,
-// and its texts may be empty.
+// immutable. These functions accept NULL, which stands for HT_OK. If there is no memory for the texts of an
+// error, they may be empty; its code is always set.
 
 /// The kind of the error, for `switch`; equal to the status that the failed function returned.
 HT_C_API ht_status ht_error_code(const ht_error* error);
@@ -186,7 +186,7 @@ typedef struct ht_string {
 typedef enum ht_type {
   HT_TYPE_UNKNOWN = 0,  // the file does not state a type
   HT_BOOL = 1,          // one byte per element
-  HT_I4 = 2,            // packed: element 0 is in the low bits of byte 0; as all dtypes below 8 bits
+  HT_I4 = 2,            // packed, as all dtypes below 8 bits: element 0 is in the low bits of byte 0
   HT_U4 = 3,
   HT_I8 = 4,
   HT_U8 = 5,
@@ -280,7 +280,7 @@ HT_C_API ht_cancel* ht_cancel_create(void);
 /// Cancels all current and later calls that name the object. May be called on any thread, but not in a signal
 /// handler.
 HT_C_API void ht_cancel_request(ht_cancel* cancel);
-/// Releases the object after the last call that names it has returned.
+/// Releases the object. All calls that name it must have returned.
 HT_C_API void ht_cancel_free(ht_cancel* cancel);
 
 // The library.
@@ -331,8 +331,8 @@ HT_C_API ht_status ht_model_open(const char* path, const ht_open_options* option
 HT_C_API ht_status ht_model_open_merged(const char* const* paths, size_t path_count,
                                         const ht_open_options* options, ht_model** model, ht_error** error);
 /// Opens a file in memory, without a copy. The bytes must not change until the library calls
-/// `release(context)`. It does so exactly once: on the thread that frees the last handle of the model and its
-/// tensors or, if this function fails, before it returns. `release` may be NULL.
+/// `release(context)`. It does so exactly once: on the thread that frees the last handle or DLPack export of
+/// the model and its tensors or, if this function fails, before it returns. `release` may be NULL.
 HT_C_API ht_status ht_model_open_bytes(const void* data, size_t bytes, void (*release)(void* context),
                                        void* context, const ht_open_options* options, ht_model** model,
                                        ht_error** error);
@@ -421,8 +421,8 @@ HT_C_API ht_status ht_tensor_rows(const ht_tensor* tensor, int64_t begin, int64_
 /// exports stay valid.
 HT_C_API void ht_tensor_free(ht_tensor* tensor);
 
-/// The same for a handle. For a handle to rows, `dims`, `byte_size` and `offset` describe the rows, and
-/// `dims` is valid as long as the handle.
+/// Fills in the facts about the tensor of a handle. For a handle to rows, `dims`, `byte_size` and `offset`
+/// describe the rows, and `dims` is valid as long as the handle.
 HT_C_API ht_status ht_tensor_describe(const ht_tensor* tensor, ht_tensor_info* info, ht_error** error);
 /// Writes the strides in elements: element (i, j) is i × strides[0] + j × strides[1] elements after the
 /// first. All 0 for a splat. `rank` must be the rank of the tensor. HT_UNSUPPORTED_ENCODING for blocks and
@@ -484,15 +484,16 @@ HT_C_API ht_status ht_model_metadata_get(const ht_model* model, const char* key,
 
 // Read a tensor.
 
-/// Returns the stored bytes in place, valid as long as `tensor`. Access to an unreadable page is SIGBUS
-/// outside of ht_guard. HT_UNSUPPORTED_ENCODING for a splat and for rows of a column-major tensor,
+/// Returns the stored bytes in place, valid as long as `tensor`. ht_faults describes the effect of an access
+/// to an unreadable page. HT_UNSUPPORTED_ENCODING for a splat and for rows of a column-major tensor,
 /// HT_TRUNCATED, HT_MISSING_SHARD.
 HT_C_API ht_status ht_tensor_data(const ht_tensor* tensor, const void** data, size_t* bytes,
                                   ht_error** error);
 /// Returns the stored bytes in writable memory, valid as long as `tensor`: private pages of the file, which
 /// the system copies when they are written. Writes are visible through all such pointers into this model, but
-/// never in the file, nor to other functions. The library does not synchronize writes of several threads.
-/// HT_CHANGED_UNDERFOOT if the file was truncated; else the errors of ht_tensor_data.
+/// never in the file, nor to other functions. After a load with HT_STRATEGY_READ, the result is the model's
+/// own memory instead, and all functions see the writes. The library does not synchronize writes of several
+/// threads. HT_CHANGED_UNDERFOOT if the file was truncated; else the errors of ht_tensor_data.
 HT_C_API ht_status ht_tensor_private_data(const ht_tensor* tensor, void** data, size_t* bytes,
                                           ht_error** error);
 /// Writes `bytes` bytes of the tensor in row-major little-endian form to `out`, from byte `begin` of that
@@ -518,8 +519,8 @@ typedef enum ht_rounding {
 
 typedef struct ht_read_options {
   size_t size;
-  /// The dtype to write; HT_TYPE_UNKNOWN keeps the stored type. Other types decode blocks, whose values count
-  /// as F32.
+  /// The dtype to write; HT_TYPE_UNKNOWN keeps the stored type. A dtype decodes blocks, whose values are
+  /// treated as F32.
   ht_type type;
   ht_rounding rounding;
   /// Values beyond the largest finite one become the largest finite one.
@@ -589,13 +590,13 @@ typedef enum ht_access {
 /// elements in place. HT_MISALIGNED, and the errors of ht_tensor_private_data for HT_ACCESS_PRIVATE.
 HT_C_API ht_status ht_tensor_to_dlpack(const ht_tensor* tensor, ht_access access,
                                        struct DLManagedTensor** managed, ht_error** error);
-/// The same as DLPack 1.1, which also has dtypes of 8 bits and fewer.
+/// The same in the versioned form, DLPack 1.1, which also has I4, U4 and floats of at most 8 bits.
 HT_C_API ht_status ht_tensor_to_dlpack_versioned(const ht_tensor* tensor, ht_access access,
                                                  struct DLManagedTensorVersioned** managed, ht_error** error);
 /// The same with HT_ACCESS_COPY, with progress and cancellation of the copy. `work` may be NULL.
 HT_C_API ht_status ht_tensor_copy_to_dlpack(const ht_tensor* tensor, const ht_work* work,
                                             struct DLManagedTensor** managed, ht_error** error);
-/// The same as DLPack 1.1.
+/// The same in the versioned form.
 HT_C_API ht_status ht_tensor_copy_to_dlpack_versioned(const ht_tensor* tensor, const ht_work* work,
                                                       struct DLManagedTensorVersioned** managed,
                                                       ht_error** error);
@@ -870,8 +871,8 @@ typedef struct ht_type_rule {
   ht_type type;
 } ht_type_rule;
 
-/// The options of ht_model_convert and ht_save, as those of `htensor convert`; 0 is the default of that
-/// program.
+/// The options of ht_model_convert and ht_save. They have the meanings and defaults of the options of
+/// `htensor convert`.
 typedef struct ht_convert_options {
   size_t size;
   /// "safetensors", "gguf", …; NULL is the format of the target's extension.
@@ -884,7 +885,7 @@ typedef struct ht_convert_options {
   size_t rename_count;
   const ht_type_rule* types;
   size_t type_count;
-  /// Decodes blocks that no rule changes to F32, F16 or BF16; HT_TYPE_UNKNOWN leaves them encoded.
+  /// F32, F16 or BF16 decodes the blocks that no type rule changes; HT_TYPE_UNKNOWN leaves them encoded.
   ht_type dequantize;
   /// How values are rounded where `round` or `lossy` allows it; HT_ROUND_NONE is HT_ROUND_NEAREST_EVEN here.
   ht_rounding rounding;
@@ -942,7 +943,7 @@ typedef struct ht_loss {
   const char* change;  // "F8_E4M3 [8] → I8 [8]", or ""
 } ht_loss;
 
-/// What was written, or for `dry_run` what would be.
+/// The files written and the losses; with `dry_run`, those of the plan.
 typedef struct ht_converted {
   const char* path;            // the file to open the model by: the index of shards, else the first file
   const char* const* files;    // all files of the model
@@ -953,7 +954,7 @@ typedef struct ht_converted {
   uint64_t direct_bytes;   // by direct I/O
   uint64_t copy_file_range_bytes;
   uint64_t read_write_bytes;
-  const char* const* removed;  // files of the replaced set whose names were not reused
+  const char* const* removed;  // shards, index and seal of the replaced set whose names were not reused
   size_t removed_count;
   const char* seal;        // NULL if the target is not sealed
   const char* stale_seal;  // a seal that covers a replaced file and was not renewed; or NULL
@@ -1090,9 +1091,9 @@ typedef struct ht_save_options {
 /// matches type and dims, and the errors of ht_model_convert.
 HT_C_API ht_status ht_save(const char* target, const ht_tensor_to_save* tensors, size_t tensor_count,
                            const ht_save_options* options, const ht_converted** converted, ht_error** error);
-/// Writes the same bytes to memory. `options->convert->format` is required. `allocate` is called once with
-/// the size of the file and returns memory of the caller, or NULL for HT_OUT_OF_MEMORY. Shards, a seal and
-/// MLIR are HT_BAD_STATE.
+/// Writes to memory the bytes that ht_save would write to a file. `options->convert->format` is required.
+/// `allocate` is called once with the size of the file and returns memory of the caller, or NULL for
+/// HT_OUT_OF_MEMORY. Shards, a seal and MLIR are HT_BAD_STATE.
 HT_C_API ht_status ht_save_to_memory(const ht_tensor_to_save* tensors, size_t tensor_count,
                                      const ht_save_options* options,
                                      void* (*allocate)(void* context, size_t bytes), void* context,
@@ -1102,7 +1103,7 @@ HT_C_API ht_status ht_save_to_memory(const ht_tensor_to_save* tensors, size_t te
 /// more than one lane and for dtypes that the library lacks, HT_BAD_VERSION for a major version other than 1.
 HT_C_API ht_status ht_from_dlpack(const struct DLManagedTensor* managed, ht_tensor_to_save* tensor,
                                   ht_error** error);
-/// The same from the versioned form, which also has dtypes of 8 bits and fewer.
+/// The same from the versioned form, which also has I4, U4 and floats of at most 8 bits.
 HT_C_API ht_status ht_from_dlpack_versioned(const struct DLManagedTensorVersioned* managed,
                                             ht_tensor_to_save* tensor, ht_error** error);
 

@@ -1,4 +1,4 @@
-"""H-Tensor opens model weights of any size at once, verifies, converts and writes them.
+"""H-Tensor opens model weights of any size without reading their data; verifies, converts and writes them.
 
     import htensor
 

@@ -76,7 +76,7 @@ class Error(Exception):
 
 
 class NotFoundError(Error, KeyError):
-    """A tensor, metadata key, format or folder's model does not exist, or a pattern matches no name."""
+    """A tensor, a metadata key or a format does not exist, a folder has no model, or a pattern matches no name."""
 
 
 class FileError(Error, OSError):

@@ -1,7 +1,7 @@
 """Translates hints of the library to Python.
 
-The library words its hints for its command-line program ("use --shard-size") and for C. Every error and every
-loss passes through this module, which replaces them with keywords and functions of Python.
+The library words its hints for its command-line program ("use --shard-size") and for C. The hints of all errors and
+losses pass through this module, which replaces options and C identifiers with keywords and functions of Python.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ _VALUES = {
     "dequantize": "dequantize",
     "emit-mlir": "emit_mlir",
     "exclude": "exclude",
-    "filter": "exclude",
     "max-header": "max_header",
     "max-splat": "max_splat",
     "quantize": "quantize",
@@ -75,6 +74,7 @@ _RULES: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"\bHT_ACCESS_COPY\b", "copy=True"),
     (r"\bht_tensor_to_dlpack_versioned\b", "max_version=(1, 0)"),
     (r"\bht_tensor_read\b", "Tensor.to"),
+    (r"\bht_tensor_copy_to\b", "Tensor.copy_to"),
     (r"use a type of ht_type\b", "use a name such as 'F32' or 'Q8_0'"),
     (r"\bHT_F32\b", "'F32'"),
     (r", and NULL for the strides", ""),
@@ -90,7 +90,7 @@ def to_python(hint: str) -> str:
 
 
 def message_to_python(message: str) -> str:
-    """The message of an error. It may quote names of the user, so only the option at its start is translated."""
+    """The message of an error for Python. Names in it may look like options, so only its start is translated."""
     return re.sub(r"^--rename '(.*)' matches (no tensor|only tensors that an earlier )(?:--rename matches)?$",
                   lambda m: f"rename pattern '{m[1]}' matches {m[2]}" + ("pattern matches" if "only" in m[2] else ""),
                   message, flags=re.DOTALL)  # fmt: skip

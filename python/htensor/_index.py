@@ -34,7 +34,7 @@ def select(index: Any, shape: tuple[int, ...]) -> tuple[tuple[tuple[int, int, in
         elif isinstance(item, slice):
             start, stop, step = item.indices(shape[axis])
             count = len(range(start, stop, step))
-            # One element needs no step, which may exceed 64 bits.
+            # A slice of at most one element gets the step 1, because the given step may exceed 64 bits.
             slices.append((start, stop, step) if count > 1 else (start, start + 1, 1) if count else (0, 0, 1))
             result.append(count)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import struct
 
 TYPE_CHECKING = False
@@ -86,23 +87,28 @@ def _array(key: str, kind: int, items: list[Any]) -> tuple[Any, ...]:
 
 
 def _checked(key: str, kind: int, value: Any) -> Any:
-    """The value for the extension, if it has the type."""
+    """Returns the value as the extension takes it. TypeError or OverflowError if it does not fit the type."""
     if kind == _BOOL:
         is_bool = isinstance(value, int) or type(value).__name__ in ("bool", "bool_")
         if not is_bool or value not in (0, 1):
             raise TypeError(f"metadata {key!r}: {value!r} is not a bool; use True or False")
         return bool(value)
     _check(key, kind, value)
-    return value
+    # Scalars of numpy become Python numbers, which the extension takes.
+    if kind in _LIMITS:
+        return operator.index(value)
+    return value if kind == _STRING else float(value)
 
 
 def _check(key: str, kind: int, value: Any) -> None:
+    number = "__index__" if kind in _LIMITS else "__float__"
+    if not (isinstance(value, str) if kind == _STRING else hasattr(value, number)):
+        name = next(name for name, type in _TYPES.items() if type == kind)
+        raise TypeError(f"metadata {key!r}: {value!r} is not of type {name}")
     if kind in _LIMITS and not _LIMITS[kind][0] <= value <= _LIMITS[kind][1]:
         raise OverflowError(f"metadata {key!r}: {value} does not fit into its type")
     if kind == _F32 and isinstance(value, (int, float)) and _MAX_F32 < abs(value) < math.inf:
         raise OverflowError(f"metadata {key!r}: {value} does not fit into its type")
-    if (kind == _STRING) != isinstance(value, str):
-        raise TypeError(f"metadata {key!r}: {value!r} does not have the type that was given")
 
 
 def normalize_value(key: str, value: Any) -> tuple[Any, ...]:
@@ -136,9 +142,11 @@ def normalize_value(key: str, value: Any) -> tuple[Any, ...]:
 
 def keep_type(existing: tuple[Any, ...] | None, value: Any, normalized: tuple[Any, ...]) -> tuple[Any, ...]:
     """The new value of a key with the type of the existing value, if the new value has no type of its own and
-    fits; else `normalized`. A float fits into F32 if it is in range, and an int into a float type if it is exact.
+    fits; else `normalized`. A float fits into F32 if it is in range. An int fits into F32 up to 2**24 and into F64 up
+    to 2**53.
 
-    Both values are as `normalize_value` returns them, and `value` is the new value before."""
+    `existing` and `normalized` have the form that `normalize_value` returns; `value` is the new value before
+    normalization."""
     if existing is None or isinstance(value, Value) or hasattr(value, "dtype") or len(existing) != len(normalized):
         return normalized
     if len(existing) == 2:
@@ -148,7 +156,7 @@ def keep_type(existing: tuple[Any, ...] | None, value: Any, normalized: tuple[An
 
 
 def _fits(kind: int, value: Any) -> bool:
-    """Whether a value of Python can be stored as a type without a change of its kind."""
+    """Whether a type can store a Python value, by the rules of `keep_type`."""
     if isinstance(value, (bool, str)):
         return kind == (_BOOL if isinstance(value, bool) else _STRING)
     if kind in _LIMITS:

@@ -151,8 +151,8 @@ class Model(_native.Model, Mapping[str, Tensor]):
         An array of numpy has the dtype and the shape of `Tensor.numpy()`, in any byte order and layout, and
         receives the elements whatever their byte order and layout in the file: TypeError for another dtype,
         ValueError for another shape. For a dtype of ml_dtypes, the unsigned integers of the same width are
-        accepted too. A buffer with typed elements, such as array.array, is treated as such an array, and may have
-        one dimension for all elements.
+        accepted too. A buffer with typed elements, such as array.array, is treated as a numpy array, and may be
+        one-dimensional.
 
         Buffers of bytes, such as bytearray, and arrays of uint8 with the shape (nbytes,) receive the stored bytes,
         also for elements of 4 and 6 bits: ValueError for another size and for column-major tensors."""
@@ -170,8 +170,8 @@ class Model(_native.Model, Mapping[str, Tensor]):
             return Loaded(**_native.load_into(self, plain, options, report))
 
     def _place(self, name: str, buffer: Any, verify: bool) -> dict[str, Any]:
-        """Returns the buffer as the extension takes it. Returns no buffer if the stored bytes differ from the
-        bytes of the array: the elements are then copied here."""
+        """Returns {name: buffer} for the extension to fill. If the stored bytes differ from those of the array,
+        copies the elements itself and returns {}."""
         tensor = self[name]
         is_array = hasattr(buffer, "flags") and hasattr(buffer, "dtype") and hasattr(buffer, "view")
         if not is_array:
@@ -247,11 +247,11 @@ def open_options(
 def open(
     path: StrPath, *, faults: str = "guarded", allow_incomplete: bool = False, max_header: Size = None
 ) -> Model:
-    """Opens a file of any format, the index of a sharded model, a part of a split one, or a folder with one model.
+    """Opens a file of any format, the index of a sharded model, one part of a split model, or a folder with one model.
 
     faults            the effect of reading an unreadable page of a mapped file (truncated file, disk error).
-                      "guarded": calls of htensor raise Error, and reading an array in place is SIGBUS;
-                      "zero_fill": arrays in place read as zeros instead, see Model.check_faults();
+                      "guarded": calls of htensor raise Error, and reading an array in place raises SIGBUS;
+                      "zero_fill": in arrays in place, such pages read as zeros, see Model.check_faults();
                       "off": no handler of SIGBUS is installed
     allow_incomplete  also opens an incomplete download: all tensors are listed, and reading missing bytes
                       raises Error

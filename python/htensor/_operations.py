@@ -15,7 +15,6 @@ from ._results import (
     Difference,
     Differences,
     Hashes,
-    Loaded,
     Loss,
     Residency,
     Seal,
@@ -77,7 +76,7 @@ def load(
 
     strategy    "automatic" chooses from facts about files and machine; "mapped" fills the page cache; "read"
                 reads into the model's own memory, which does not depend on the file afterwards. To check a
-                model that exceeds memory, call `verify` or `hash`, which read it once through a small ring.
+                model that exceeds memory, call `verify` or `hash`, which read it once into a few small buffers.
     include     patterns of names to load, such as "blk.0.*"; None is all
     exclude     patterns of names to leave out
     budget      the memory limit, such as "8G"; None is 7/8 of the available memory
@@ -168,25 +167,27 @@ _VERDICT_CODES = {
 }
 
 
-def _damage(path: str, found: Verification) -> Error:
+def _damage_error(path: str, found: Verification) -> Error:
     first = found.bad[0] if found.bad else None
     where = path
     message = f"verification failed: {found.verdict}"
     if first is not None:
         where = first.file or path
         place = f"tensor '{first.tensor}'" if first.tensor is not None else f"the {first.part}"
-        bytes = f"{place}, bytes {first.offset}–{first.offset + first.bytes - 1}"
+        last = first.offset + first.bytes - 1
+        bytes = f"{place}, bytes {first.offset}–{last}" if first.bytes else f"{place}, 0 bytes at byte {first.offset}"
         texts = {
             "missing": "file is missing but its seal exists",
             "truncated": f"file is shorter than when it was sealed: {bytes}",
             "grown": "file is longer than when it was sealed",
         }
         message = texts.get(found.verdict, f"checksum mismatch in {bytes}")
-        if len(found.bad) > 1:
-            message += f", and {len(found.bad) - 1} more ranges"
+        more = len(found.bad) - 1
+        if more > 0:
+            message += f", and {more} more range{'s' if more > 1 else ''}"
     facts = {
         "code": _VERDICT_CODES.get(found.verdict, "checksum_mismatch"),
-        "rule": "bytes_match_their_seal",
+        "rule": "bytes_match_the_seal",
         "path": where,
         "tensor": first.tensor if first else None,
         "offset": first.offset if first else None,
@@ -232,8 +233,9 @@ def verify(
            `ok` and truth value are False instead
 
     Works for files that no longer parse. Error (not_sealed) if there is no seal. For an open model, the files
-    that it has open are compared, even if its path names another file now; the report then lists no ranges,
-    and `checked_bytes` counts the bytes of tensors.
+    that it has open are compared, even if its path names another file now. The library stops at the first
+    difference, so `bad` is empty; `algorithm` is "" and `seal` is None. `checked_bytes` counts the bytes of
+    tensors, and is 0 if bytes differ.
     """
     options = {"quick": quick, "max_header": size_of(max_header, "max_header")}
     if isinstance(path, Model):
@@ -244,7 +246,7 @@ def verify(
     found["bad"] = [BadRange(**item) for item in found["bad"]]
     verification = Verification(**found)
     if check and not verification.ok:
-        raise _damage(os.fsdecode(name), verification)
+        raise _damage_error(os.fsdecode(name), verification)
     return verification
 
 
@@ -270,7 +272,7 @@ def hash(
 
 
 def validate(path: StrPath, *, max_header: Size = None) -> Diagnosis:
-    """Checks the headers and file sizes of a path. Returns its format, its problems and their remedies. A
+    """Checks the headers and file sizes of a path. Returns its format and its problems with hints. A
     malformed file does not raise: its problems are in the result."""
     return Diagnosis(**_native.validate(os.fsencode(path), open_options(max_header=max_header)))
 
@@ -405,7 +407,8 @@ def convert(
     max_header: Size = None,
     progress: Progress = None,
 ) -> Converted:
-    """Writes a model to `target`, in another format or another form. Files appear whole or not at all.
+    """Writes a model to `target`, in another format or with other names, types or layout. Files appear whole or not
+    at all.
 
     source            a path, an open model, or a list of paths to merge
     format            "safetensors", "gguf", "irpa", "ht", "npy"; None is the format of the target's extension
@@ -553,5 +556,5 @@ def crc64nvme_combine(first: int, second: int, second_bytes: int) -> int:
 
 __all__ = [
     "convert", "crc64nvme", "crc64nvme_combine", "diff", "edit_metadata", "evict", "hash", "load", "prefetch", "read_seal",
-    "residency", "save", "seal", "to_bytes", "validate", "verify", "Loaded",
+    "residency", "save", "seal", "to_bytes", "validate", "verify",
 ]  # fmt: skip

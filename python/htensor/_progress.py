@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def size_text(count: float) -> str:
-    """A size for people: 1.5 GiB."""
+    """A size as text: 1.5 GiB."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if count < 1024:
             break
@@ -34,7 +34,7 @@ def _text(label: str, done: int, total: int, seconds: float, width: int = 24) ->
 
 
 def _notebook_display() -> Any:
-    """A handle that shows HTML in a notebook; None elsewhere."""
+    """A function that shows HTML in a notebook; None elsewhere."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     if shell is None or not hasattr(shell, "kernel"):

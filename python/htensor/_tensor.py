@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 _ROUNDINGS = {False: 0, None: 0, True: 1, "nearest_even": 1, "toward_zero": 2, "stochastic": 3}
 _READ_ONLY, _PRIVATE, _COPY = 0, 1, 2
 _CPU = (1, 0)
-# Every version of numpy has arrays of this rank.
+# Every version of numpy supports arrays up to this rank.
 _MAX_RANK = 32
-# Codes of tensors that DLPack cannot express, or not without a copy.
+# Error codes of tensors that DLPack cannot express, or only as a copy.
 _NOT_IN_PLACE = ("misaligned", "unsupported_encoding")
 
 
@@ -112,7 +112,7 @@ class Tensor(_native.Tensor):
         """The stored elements as a read-only array, in place where possible: a copy for 4 and 6 bits, and for a splat
         whose pattern is not one element. The array keeps the file mapped.
 
-        Reading the array reads the mapped file. If the file is truncated, this is SIGBUS, unless the model
+        Reading the array reads the mapped file. If the file is truncated, this raises SIGBUS, unless the model
         was opened with faults="zero_fill". Indexing and `to` raise Error instead.
         """
         np = _types.import_numpy()
@@ -175,8 +175,8 @@ class Tensor(_native.Tensor):
         return array
 
     def __getitem__(self, index: Any) -> Any:
-        """A new array with the indexed elements. Only these are read, and whole blocks of block encodings,
-        which are decoded to float32. An index has integers, slices, Ellipsis and None, as in numpy."""
+        """A new array with the indexed elements. Reads only these elements; of a block encoding, it reads whole
+        blocks and decodes them to float32. An index has integers, slices, Ellipsis and None, as in numpy."""
         code, bits, _, block_bytes, _, _, _, splat = self._facts
         shape = self.shape
         slices, result, is_scalar = _index.select(index, shape)
@@ -286,8 +286,8 @@ class Tensor(_native.Tensor):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """A DLPack capsule. Consumers may write to the memory: it is a private mapping, so the file does not change.
-        Elements that a private mapping cannot hold (big-endian, misaligned) are copied. BufferError for a type that
+        """A DLPack capsule. Consumers may write to the memory, with the effects that `torch` describes.
+        Elements that DLPack cannot express in place (big-endian, misaligned, splats) are copied. BufferError for a type that
         DLPack lacks, and for `copy=False` if a copy is needed; Error if the elements cannot be read."""
         if stream is not None:
             raise BufferError("stream must be None for the CPU")
@@ -341,7 +341,7 @@ class Tensor(_native.Tensor):
             self._copy_to(0, memory)
         return torch.frombuffer(memory, dtype=dtype).reshape(shape)
 
-    # Facts.
+    # Statistics, repr and pickling.
 
     def stats(self, *, progress: Progress = None) -> Stats:
         """Statistics of all values, in one pass on all processors: count, zeros, nans, infinities, min, max, mean,

@@ -51,8 +51,8 @@ bool ConvertOptions::set_types(PyObject* list) {
 bool ConvertOptions::set(PyObject* given) {
   static const Field fields[] = {
       {"format", Kind::text, offsetof(ht_convert_options, format)},
-      {"dequantize", Kind::number, offsetof(ht_convert_options, dequantize)},
-      {"rounding", Kind::number, offsetof(ht_convert_options, rounding)},
+      {"dequantize", Kind::enumeration, offsetof(ht_convert_options, dequantize)},
+      {"rounding", Kind::enumeration, offsetof(ht_convert_options, rounding)},
       {"saturate", Kind::flag, offsetof(ht_convert_options, saturate)},
       {"seed", Kind::u64, offsetof(ht_convert_options, seed)},
       {"alignment", Kind::u64, offsetof(ht_convert_options, alignment)},
@@ -197,8 +197,7 @@ bool Tensors::set_item(PyObject* item, size_t i) {
     tensors_[i].tensor = tensor_of(reinterpret_cast<TensorObject*>(value));
     return tensors_[i].tensor != nullptr;
   }
-  // The capsule is not consumed, so its destructor deletes the tensor. The name is kept across the import.
-  const ht_string kept = tensors_[i].name;
+  // The capsule is not consumed, so its destructor deletes the tensor. The import does not change the name.
   if (PyCapsule_IsValid(value, "dltensor_versioned")) {
     auto* managed = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(value, "dltensor_versioned"));
     status = ht_from_dlpack_versioned(managed, &tensors_[i], &error);
@@ -207,7 +206,6 @@ bool Tensors::set_item(PyObject* item, size_t i) {
     if (!managed) return false;
     status = ht_from_dlpack(managed, &tensors_[i], &error);
   }
-  tensors_[i].name = kept;
   if (status == HT_OK) return true;
   raise(status, error);
   return false;
@@ -265,15 +263,16 @@ static PyObject* save(PyObject*, PyObject* arguments) {
   return to_dict(*done.operator->());
 }
 
-// The callback creates the bytes object, so it takes the GIL.
+// The context of `allocate_bytes`.
 struct NewBytes {
   PyObject* bytes;
 };
 
+// Creates the bytes object. The library calls this function without the GIL.
 static void* allocate_bytes(void* context, size_t size) {
   if (is_finalizing()) return nullptr;
   auto* target = static_cast<NewBytes*>(context);
-  return until_exit([&]() -> void* {
+  return without_unwinding([&]() -> void* {
     const PyGILState_STATE state = PyGILState_Ensure();
     target->bytes = PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(size));
     if (!target->bytes) PyErr_Clear();

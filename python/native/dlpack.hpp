@@ -1,4 +1,4 @@
-// Memory layouts of DLPack 0.6 and 1.1. A capsule of a producer needs them to find the deleter.
+// Memory layouts of DLPack 0.6 and 1.1, from which the destructor of a capsule reads the deleter.
 #pragma once
 
 #include <cstdint>

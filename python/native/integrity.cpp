@@ -9,7 +9,7 @@ static const char* const hash_names[] = {"crc64nvme", "crc64nvme", "xxh3-128", "
 
 static bool hash_options(PyObject* dict, ht_hash_options* options) {
   static const Field fields[] = {
-      {"algorithm", Kind::number, offsetof(ht_hash_options, algorithm)},
+      {"algorithm", Kind::enumeration, offsetof(ht_hash_options, algorithm)},
       {"per_tensor", Kind::flag, offsetof(ht_hash_options, per_tensor)},
       {"force", Kind::flag, offsetof(ht_hash_options, force)},
       {"max_splat", Kind::u64, offsetof(ht_hash_options, max_splat_bytes)},
@@ -66,17 +66,17 @@ static PyObject* seal(PyObject*, PyObject* arguments) {
   const Use use(handle_of(model));
   ht_hash_options options{};
   if (!use || !hash_options(dict, &options)) return nullptr;
-  ht_seal* made = nullptr;
+  ht_seal* created = nullptr;
   Work work(progress);
   if (!work.run([&](const ht_work* state, ht_error** error) {
         options.work = state;
-        return ht_model_seal(use.model(), &options, &made, error);
+        return ht_model_seal(use.model(), &options, &created, error);
       })) {
-    ht_seal_free(made);
+    ht_seal_free(created);
     return nullptr;
   }
-  PyObject* result = to_dict(made);
-  ht_seal_free(made);
+  PyObject* result = to_dict(created);
+  ht_seal_free(created);
   return result;
 }
 

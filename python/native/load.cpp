@@ -32,7 +32,7 @@ PyObject* to_dict(const ht_loaded& loaded) {
 
 static bool load_options(PyObject* dict, ht_load_options* options) {
   static const Field fields[] = {
-      {"strategy", Kind::number, offsetof(ht_load_options, strategy)},
+      {"strategy", Kind::enumeration, offsetof(ht_load_options, strategy)},
       {"budget", Kind::u64, offsetof(ht_load_options, budget_bytes)},
       {"chunks", Kind::u32, offsetof(ht_load_options, chunks)},
       {"chunk_bytes", Kind::u64, offsetof(ht_load_options, chunk_bytes)},
@@ -100,6 +100,7 @@ static PyObject* load_into(PyObject*, PyObject* arguments) {
     size_t index = 0;
     ht_error* error = nullptr;
     if (!ht_model_find(use.model(), name, static_cast<size_t>(size), &index)) {
+      // The error of ht_model_get suggests the most similar name.
       ht_tensor* tensor = nullptr;
       const ht_status status = ht_model_get(use.model(), name, static_cast<size_t>(size), &tensor, &error);
       ht_tensor_free(tensor);

@@ -5,7 +5,7 @@
 
 namespace htpy {
 
-// Converts one item of an array, whose items have the C type of their width.
+// Converts item `i` of an array. `type` determines the C type of the items, as in ht_value.
 static PyObject* item_of(ht_value_type type, const void* items, uint64_t i) {
   switch (type) {
     case HT_VALUE_U8: return PyLong_FromUnsignedLong(static_cast<const uint8_t*>(items)[i]);
@@ -48,19 +48,19 @@ PyObject* to_python(const ht_value& value) {
 }
 
 Metadata::~Metadata() {
-  for (size_t i = 0; i < kept_count_; ++i) PyMem_Free(kept_[i]);
-  PyMem_Free(kept_);
+  for (size_t i = 0; i < owned_count_; ++i) PyMem_Free(owned_[i]);
+  PyMem_Free(owned_);
 }
 
-void* Metadata::keep(size_t bytes) {
-  void** grown = static_cast<void**>(PyMem_Realloc(kept_, (kept_count_ + 1) * sizeof(void*)));
-  if (grown) kept_ = grown;
+void* Metadata::allocate(size_t bytes) {
+  void** grown = static_cast<void**>(PyMem_Realloc(owned_, (owned_count_ + 1) * sizeof(void*)));
+  if (grown) owned_ = grown;
   void* memory = grown ? PyMem_Calloc(bytes ? bytes : 1, 1) : nullptr;
   if (!memory) {
     PyErr_NoMemory();
     return nullptr;
   }
-  kept_[kept_count_++] = memory;
+  owned_[owned_count_++] = memory;
   return memory;
 }
 
@@ -74,7 +74,7 @@ bool Metadata::text(PyObject* object, ht_string* out) {
   const Ref bytes(PyUnicode_AsEncodedString(object, "utf-8", "surrogateescape"));
   char* data = nullptr;
   if (!bytes || PyBytes_AsStringAndSize(bytes.get(), &data, &size) != 0) return false;
-  void* copy = keep(static_cast<size_t>(size));
+  void* copy = allocate(static_cast<size_t>(size));
   if (!copy) return false;
   memcpy(copy, data, static_cast<size_t>(size));
   *out = {static_cast<const char*>(copy), static_cast<size_t>(size)};
@@ -151,7 +151,7 @@ bool Metadata::value(PyObject* pair, ht_value* out) {
     out->type = HT_VALUE_ARRAY;
     out->item_type = static_cast<ht_value_type>(item_type);
     out->count = count;
-    void* items = keep(count * width_of(out->item_type));
+    void* items = allocate(count * width_of(out->item_type));
     if (!items) return false;
     out->as.items = items;
     for (size_t i = 0; i < count; ++i) {

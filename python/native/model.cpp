@@ -59,7 +59,7 @@ static bool is_model_class(PyObject* object) {
 
 static bool open_options(PyObject* dict, ht_open_options* options) {
   static const Field fields[] = {
-      {"faults", Kind::number, offsetof(ht_open_options, faults)},
+      {"faults", Kind::enumeration, offsetof(ht_open_options, faults)},
       {"allow_incomplete", Kind::flag, offsetof(ht_open_options, allow_incomplete)},
       {"catalog_only", Kind::flag, offsetof(ht_open_options, catalog_only)},
       {"max_header", Kind::u64, offsetof(ht_open_options, max_header_bytes)},
@@ -104,10 +104,10 @@ static PyObject* open_merged(PyObject*, PyObject* arguments) {
   return wrap(python_class, model);
 }
 
-// Runs on the thread that frees the last owner, which may not hold the GIL.
+// Runs on the thread that frees the last object that uses the bytes. That thread may not hold the GIL.
 static void release_buffer(void* context) {
   if (!Py_IsInitialized()) return;
-  until_exit([&] {
+  without_unwinding([&] {
     const PyGILState_STATE state = PyGILState_Ensure();
     PyBuffer_Release(static_cast<Py_buffer*>(context));
     free(context);
@@ -270,7 +270,7 @@ static PyObject* model_subscript(PyObject* self, PyObject* name) {
   size_t index = 0;
   if (find(handle->model, name, &index) == 1) return new_tensor(handle, index);
   const Use use(handle);
-  // The error suggests the most similar name.
+  // The error of ht_model_get suggests the most similar name.
   Ref text(PyUnicode_AsEncodedString(name, "utf-8", "replace"));
   if (!text) return nullptr;
   ht_tensor* tensor = nullptr;
@@ -280,17 +280,6 @@ static PyObject* model_subscript(PyObject* self, PyObject* name) {
   const ht_status status = ht_model_get(use.model(), data, size, &tensor, &error);
   ht_tensor_free(tensor);
   return raise(status == HT_OK ? HT_NOT_FOUND : status, error);
-}
-
-static PyObject* model_at(PyObject* self, PyObject* number) {
-  const size_t index = PyLong_AsSize_t(number);
-  if (index == static_cast<size_t>(-1) && PyErr_Occurred()) return nullptr;
-  Handle* handle = handle_of(self);
-  if (!handle) return nullptr;
-  if (index < ht_model_count(handle->model)) return new_tensor(handle, index);
-  unshare(handle);
-  PyErr_SetString(PyExc_IndexError, "index of the tensor is out of range");
-  return nullptr;
 }
 
 static PyObject* model_close(PyObject* self, PyObject*) {
@@ -397,7 +386,6 @@ static void model_dealloc(PyObject* object) {
 static PyMethodDef model_methods[] = {
     {"_tensors", model_tensors, METH_NOARGS, nullptr},
     {"_pairs", model_pairs, METH_NOARGS, nullptr},
-    {"_at", model_at, METH_O, nullptr},
     {"close", model_close, METH_NOARGS,
      "Releases the model. Tensors and arrays made from it stay valid and keep their file mapped."},
     {"check_faults", model_check_faults, METH_NOARGS,

@@ -37,7 +37,7 @@ bool put(PyObject* dict, const char* key, PyObject* value) {
 
 // The exception classes are defined in Python; htensor/_errors.py chooses one by the code.
 PyObject* to_exception(ht_status status, const ht_error* error) {
-  Ref errors(until_exit([] { return PyImport_ImportModule("htensor._errors"); }));
+  Ref errors(without_unwinding([] { return PyImport_ImportModule("htensor._errors"); }));
   if (!errors) return nullptr;
   Ref make(PyObject_GetAttrString(errors.get(), "from_native"));
   if (!make) return nullptr;
@@ -47,7 +47,7 @@ PyObject* to_exception(ht_status status, const ht_error* error) {
   Ref path(PyUnicode_DecodeFSDefault(ht_error_path(error)));
   Ref tensor(text_of(ht_error_tensor(error)));
   if (!message || !hint || !path || !tensor) return nullptr;
-  return until_exit([&] {
+  return without_unwinding([&] {
     return PyObject_CallFunction(make.get(), "ssOOOOLi", ht_status_name(status), ht_error_rule(error),
                                  message.get(), hint.get(), path.get(), tensor.get(),
                                  static_cast<long long>(ht_error_offset(error)), ht_error_errno(error));
@@ -92,7 +92,7 @@ int Work::report(void* context, const ht_progress* progress) {
   if (!is_last && self.last_ >= 0 && progress->seconds - self.last_ < interval) return 0;
   self.last_ = progress->seconds;
   take_gil(self.state_);
-  const bool stop = until_exit([&] {
+  const bool stop = without_unwinding([&] {
     if (PyErr_Occurred() || PyErr_CheckSignals() != 0) return true;
     if (!self.callback_) return false;
     PyObject* const answer =
@@ -131,7 +131,7 @@ static bool set_field(const Field& field, PyObject* value, char* at) {
     }
     case Kind::u64:
     case Kind::u32:
-    case Kind::number: {
+    case Kind::enumeration: {
       // Accepts integers of numpy, too.
       const Ref integer(PyNumber_Index(value));
       if (!integer) return false;
@@ -218,12 +218,6 @@ static PyObject* version(PyObject*, PyObject*) { return text_of(ht_version()); }
 
 static PyObject* cpu_features(PyObject*, PyObject*) { return text_of(ht_cpu_features()); }
 
-static PyObject* type_name(PyObject*, PyObject* number) {
-  const long type = PyLong_AsLong(number);
-  if (type == -1 && PyErr_Occurred()) return nullptr;
-  return text_of(ht_type_name(static_cast<ht_type>(type)));
-}
-
 static PyObject* type_from_name(PyObject*, PyObject* name) {
   const char* text = PyUnicode_AsUTF8AndSize(name, nullptr);
   return text ? PyLong_FromLong(ht_type_from_name(text)) : nullptr;
@@ -275,7 +269,6 @@ static PyObject* register_tensor(PyObject*, PyObject* python_class) {
 
 static PyMethodDef module_functions[] = {{"version", version, METH_NOARGS, nullptr},
                                          {"cpu_features", cpu_features, METH_NOARGS, nullptr},
-                                         {"type_name", type_name, METH_O, nullptr},
                                          {"type_from_name", type_from_name, METH_O, nullptr},
                                          {"crc64nvme", crc64nvme, METH_VARARGS, nullptr},
                                          {"crc64nvme_combine", crc64nvme_combine, METH_VARARGS, nullptr},

@@ -26,7 +26,7 @@ bool is_finalizing();
 /// the GIL, and abort the process at the first noexcept function. Instead, the thread waits here until the
 /// process exits. `call` must not have a local Ref, because its destructor would run first.
 template <class Call>
-auto until_exit(Call call) -> decltype(call()) {
+auto without_unwinding(Call call) -> decltype(call()) {
   try {
     return call();
   } catch (const abi::__forced_unwind&) {
@@ -36,7 +36,7 @@ auto until_exit(Call call) -> decltype(call()) {
 
 /// Takes the GIL that PyEval_SaveThread released.
 inline void take_gil(PyThreadState* state) {
-  until_exit([&] { PyEval_RestoreThread(state); });
+  without_unwinding([&] { PyEval_RestoreThread(state); });
 }
 
 /// Owns one reference to a Python object; may be empty.
@@ -47,7 +47,7 @@ class Ref {
   Ref(const Ref&) = delete;
   Ref& operator=(const Ref&) = delete;
   ~Ref() {
-    until_exit([&] { Py_XDECREF(object_); });
+    without_unwinding([&] { Py_XDECREF(object_); });
   }
   PyObject* get() const { return object_; }
   PyObject* release() {
@@ -172,9 +172,9 @@ bool unlocked(Call call) {
   return false;
 }
 
-/// Progress and KeyboardInterrupt of a long call. Calls the caller's callback at most every 20 ms, and runs
-/// pending signal handlers, on the main thread, at most every 100 ms; an exception of either cancels the call
-/// and is raised from it.
+/// Progress and KeyboardInterrupt of a long call. At most every 20 ms, or every 100 ms without a callback,
+/// runs pending signal handlers, if the call is on the main thread, and then the callback. An exception of
+/// either cancels the call and is raised from it.
 class Work {
  public:
   /// `callback` is None or callable with (done_bytes, total_bytes, seconds); borrowed.
@@ -202,7 +202,7 @@ class Work {
 
 // Options are passed as a dict that contains only the options that the caller gave.
 
-enum class Kind { flag, u32, u64, f64, number, text, path };
+enum class Kind { flag, u32, u64, f64, enumeration, text, path };
 
 /// One option: its key, its type and the offset of its field in the C struct.
 struct Field {
@@ -243,14 +243,15 @@ class Metadata {
   size_t count() const { return count_; }
 
  private:
-  void* keep(size_t bytes);
+  /// Returns zeroed memory that this object owns.
+  void* allocate(size_t bytes);
   /// Writes the UTF-8 bytes of a str. Surrogate escapes become the bytes that they stand for.
   bool text(PyObject* object, ht_string* out);
 
   Block<ht_metadata_item> items_;
   size_t count_ = 0;
-  void** kept_ = nullptr;
-  size_t kept_count_ = 0;
+  void** owned_ = nullptr;
+  size_t owned_count_ = 0;
 };
 
 PyObject* to_python(const ht_value& value);

@@ -1,4 +1,5 @@
-// The type Tensor: facts, reads, statistics, DLPack; and the type Buffer: bytes that keep their tensor alive.
+// The type Tensor: properties, reads, statistics, DLPack; and the type Buffer: bytes that keep their tensor
+// alive.
 #include <cstring>
 
 #include "dlpack.hpp"
@@ -68,8 +69,8 @@ ht_tensor* tensor_of(TensorObject* self) {
   return self->tensor;
 }
 
-// A tensor may own private pages. The GIL is released only if unmapping them takes longer than taking the GIL
-// again, for which another thread may have to be interrupted.
+// A tensor may own private pages, and unmapping many pages takes long. For a small tensor the GIL is kept:
+// taking it again could take longer, because another thread may have to be interrupted.
 static void free_tensor(ht_tensor* tensor, uint64_t bytes) {
   if (!tensor || bytes < uint64_t{1} << 20) return ht_tensor_free(tensor);
   PyThreadState* const state = PyEval_SaveThread();
@@ -116,7 +117,7 @@ static PyObject* tuple_of(const int64_t* items, size_t count, int64_t scale) {
   Ref tuple(PyTuple_New(static_cast<Py_ssize_t>(count)));
   if (!tuple) return nullptr;
   for (size_t i = 0; i < count; ++i) {
-    // An empty tensor may have an extent whose stride in bytes exceeds 64 bits.
+    // An empty tensor may have a dimension whose stride in bytes exceeds 64 bits.
     int64_t scaled = 0;
     if (__builtin_mul_overflow(items[i], scale, &scaled)) {
       PyErr_SetString(PyExc_OverflowError, "the strides of the tensor exceed 64 bits");
@@ -181,6 +182,7 @@ static PyObject* get_note(PyObject* self, void*) {
 
 static PyObject* get_index(PyObject* self, void*) { return PyLong_FromSize_t(as_tensor(self)->index); }
 
+// (type, bits, block elements, block bytes, is plain, is column-major, is big-endian, splat pattern or None)
 static PyObject* get_facts(PyObject* self, void*) {
   ht_tensor_info info{};
   if (!describe(as_tensor(self), &info)) return nullptr;
@@ -256,8 +258,8 @@ static bool slices_of(PyObject* list, Block<ht_slice>* slices) {
 // _read(slices or None, options, out, progress)
 static PyObject* tensor_read(PyObject* self, PyObject* arguments) {
   static const Field fields[] = {
-      {"type", Kind::number, offsetof(ht_read_options, type)},
-      {"rounding", Kind::number, offsetof(ht_read_options, rounding)},
+      {"type", Kind::enumeration, offsetof(ht_read_options, type)},
+      {"rounding", Kind::enumeration, offsetof(ht_read_options, rounding)},
       {"saturate", Kind::flag, offsetof(ht_read_options, saturate)},
       {"seed", Kind::u64, offsetof(ht_read_options, seed)},
       {"unpack", Kind::flag, offsetof(ht_read_options, unpack)},
@@ -371,12 +373,12 @@ static PyObject* tensor_dlpack(PyObject* self, PyObject* arguments) {
   DLManagedTensorVersioned* managed = nullptr;
   Work work(Py_None);
   if (!work.run([&](const ht_work* state, ht_error** error) {
-        const auto how = static_cast<ht_access>(access);
-        if (how == HT_ACCESS_COPY)
+        const auto mode = static_cast<ht_access>(access);
+        if (mode == HT_ACCESS_COPY)
           return versioned ? ht_tensor_copy_to_dlpack_versioned(tensor, state, &managed, error)
                            : ht_tensor_copy_to_dlpack(tensor, state, &plain, error);
-        return versioned ? ht_tensor_to_dlpack_versioned(tensor, how, &managed, error)
-                         : ht_tensor_to_dlpack(tensor, how, &plain, error);
+        return versioned ? ht_tensor_to_dlpack_versioned(tensor, mode, &managed, error)
+                         : ht_tensor_to_dlpack(tensor, mode, &plain, error);
       })) {
     // A signal handler may have raised an exception although the export succeeded.
     if (plain) plain->deleter(plain);

@@ -1,4 +1,4 @@
-"""References, mappings and descriptors return to their counts before a call, for every way to use a model."""
+"""Repeated calls leak no references, mappings or descriptors, for every way to use a model."""
 
 import gc
 import importlib.util
@@ -107,7 +107,7 @@ if torch:
 
 
 @pytest.mark.parametrize("use", USES)
-def test_counts_return(path, tmp_path, use):
+def test_repeated_calls_leak_nothing(path, tmp_path, use):
     folder = tmp_path / "out"
     folder.mkdir()
     native = htensor._model._native

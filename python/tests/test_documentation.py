@@ -23,8 +23,8 @@ def blocks_of(page, language="python"):
 
 
 def program_of(blocks):
-    """A program in which every block is a function inside of the function of the block before. A block so sees the
-    names of earlier blocks, and may define them again with another type."""
+    """A program in which every block is a function inside of the function of the block before. Each block therefore
+    sees the names of earlier blocks, and may define them again with another type."""
     lines = []
     for number, block in enumerate(blocks):
         # torch 1.13 does not export from_dlpack explicitly.

@@ -83,5 +83,5 @@ def test_losses_have_hints_for_python(tmp_path):
         assert "--" not in loss.hint and "htensor " not in loss.hint
 
 
-def test_a_name_that_looks_like_an_option_stays(path):
+def test_a_name_that_looks_like_an_option_is_unchanged(path):
     assert _hints.to_python("did you mean '--force'?") == "did you mean '--force'?"

@@ -66,11 +66,12 @@ def test_random_indices_of_blocks(tmp_path):
         decoded = tensor.to("float32")
         for _ in range(300):
             index = random_index(choose, tensor.shape)
-            try:
-                expected = decoded[index]
-            except IndexError:
-                continue
-            assert np.array_equal(tensor[index], expected), index
+            assert np.array_equal(tensor[index], decoded[index]), index
+        for index in [6, -7, (0, 5), (0, 0, 64), (0, 0, 0, 0), (..., ...)]:
+            with pytest.raises(IndexError):
+                decoded[index]
+            with pytest.raises(IndexError):
+                tensor[index]
 
 
 def test_rows_are_iterated(path, arrays):

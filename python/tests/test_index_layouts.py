@@ -1,4 +1,4 @@
-"""Indexing equals numpy for every stored layout: other widths, byte orders, orders of dimensions, splats, blocks."""
+"""Indexing equals numpy for every stored layout: element widths, byte orders, orders of dimensions, splats, blocks."""
 
 import json
 import random
@@ -40,7 +40,8 @@ def random_index(choose, shape, bad):
 
 
 def compare(tensor, array, seed, count=120):
-    """Random indices of the tensor equal those of the array, or are IndexErrors of both. Returns their numbers."""
+    """Random indices of the tensor equal those of the array, or raise IndexError for both. Returns the numbers of
+    refused and of accepted indices."""
     choose = random.Random(f"{SEED}{seed}")
     refused = accepted = 0
     assert tensor.shape == array.shape

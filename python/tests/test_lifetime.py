@@ -52,8 +52,8 @@ def test_memoryview_and_interface_keep_the_mapping(path, arrays):
     assert mappings_of(path) == 0
 
 
-def test_counts_return_to_zero(path):
-    """References to the classes and mappings of the file, after every way to use a model."""
+def test_references_and_mappings_are_released(path):
+    """References to the classes and mappings of the file are released after every way to use a model."""
     def use():
         model = htensor.open(path)
         for name, tensor in model.items():
@@ -117,7 +117,7 @@ def test_replaced_file_stays_open(path, arrays):
     assert np.array_equal(model["half"][1], arrays["half"][1])
 
 
-def test_touching_a_truncated_array_is_sigbus(big):
+def test_reading_a_truncated_array_raises_sigbus(big):
     program = """
         import os, sys, htensor
         array = htensor.open(sys.argv[1])["w"].numpy()
@@ -261,7 +261,7 @@ def test_arrays_can_be_pickled(path, arrays):
     assert np.array_equal(array, arrays["ids"])
 
 
-def test_objects_are_not_created_by_hand():
+def test_classes_cannot_be_instantiated():
     for kind in (htensor.Model, htensor.Tensor):
         with pytest.raises(TypeError):
             kind()
@@ -293,7 +293,7 @@ def test_subinterpreters_are_refused():
     assert done.returncode == 0, done.stderr
 
 
-def test_objects_left_at_exit_do_no_harm(path):
+def test_objects_left_at_exit_cause_no_error(path):
     program = """
         import sys, htensor, threading
         model = htensor.from_bytes(bytearray(open(sys.argv[1], "rb").read()))
@@ -402,7 +402,7 @@ def test_freeing_a_loaded_model_releases_the_gil(tmp_path):
         # The other thread may be scheduled too late to run during one of the short calls.
         for _ in range(100):
             model = htensor.load(sys.argv[1], strategy="read")
-            # The main thread keeps the GIL unless it releases it.
+            # With this interval, no other thread can make the main thread release the GIL.
             sys.setswitchinterval(1000)
             before = turns
             del model

@@ -48,7 +48,7 @@ def test_path_that_is_not_utf8(path):
     assert os.fsencode(caught.value.path).endswith(b"\xfe")
 
 
-def test_facts_of_a_model(path):
+def test_properties_of_a_model(path):
     model = htensor.open(path)
     assert model.format == "safetensors"
     assert model.files == [str(path)]
@@ -134,7 +134,7 @@ def test_incomplete_file_lists_all_tensors(path, arrays):
     assert caught.value.code == "truncated"
 
 
-def test_unknown_words_are_value_errors(path):
+def test_unknown_option_values_are_value_errors(path):
     with pytest.raises(ValueError, match="guarded"):
         htensor.open(path, faults="never")
     with pytest.raises(ValueError, match="mapped"):
@@ -222,7 +222,7 @@ def test_sixty_thousand_tensors_are_listed_without_a_python_call_per_tensor(caps
     assert len(rows) == count and [row[0] for row in rows] == list(tensors)
     assert rows[-1][1:] == ("F32", (1,), 4)
     names = list(tensors)[:1000]
-    # Reading facts of tensors and looking them up runs no Python function.
+    # Reading properties of tensors and looking tensors up calls no Python function.
     for listing in (lambda: [(name, t.type, t.shape, t.nbytes, t.offset) for name, t in model.items()],
                     lambda: [t.name for t in model.values()], lambda: list(model), lambda: len(model),
                     lambda: [name in model and model[name].index for name in names]):  # fmt: skip

@@ -112,17 +112,18 @@ def flip(path, offset):
 
 @pytest.mark.parametrize("algorithm", ["crc64nvme", "xxh3-128", "sha256"])
 def test_seal_and_verify(path, algorithm):
-    made = htensor.seal(path, algorithm=algorithm)
-    assert made.path == f"{path}.htseal" and made.algorithm == algorithm and made.bytes == path.stat().st_size
-    assert htensor.read_seal(path) == htensor.read_seal(made.path) == made
-    assert set(made.tensors) == set(htensor.open(path)) and list(made.files) == [path.name]
+    seal = htensor.seal(path, algorithm=algorithm)
+    assert seal.path == f"{path}.htseal" and seal.algorithm == algorithm and seal.bytes == path.stat().st_size
+    assert htensor.read_seal(path) == htensor.read_seal(seal.path) == seal
+    assert set(seal.tensors) == set(htensor.open(path)) and list(seal.files) == [path.name]
     found = htensor.verify(path)
     assert found and found.ok and found.verdict == "intact" and found.checked_bytes >= path.stat().st_size
     assert htensor.verify(path, quick=True).verdict == "headers_match"
-    assert htensor.verify(htensor.open(path)).ok
+    of_open_model = htensor.verify(htensor.open(path))
+    assert of_open_model.ok and of_open_model.algorithm == "" and of_open_model.seal is None
     hashes = htensor.hash(path, algorithm=algorithm, per_tensor=True)
-    assert hashes.digest == made.digest and hashes.tensors == made.tensors
-    assert hashes.files == {str(path): made.files[path.name]}
+    assert hashes.digest == seal.digest and hashes.tensors == seal.tensors
+    assert hashes.files == {str(path): seal.files[path.name]}
     assert htensor.hash(path, algorithm=algorithm).tensors is None
 
 
@@ -379,9 +380,27 @@ def test_edit_metadata_keeps_the_types_of_keys(tmp_path):
 
 
 @pytest.mark.parametrize("value", [[256], [2], [-1], [1.0], ["x"], [None], 256, 0.5, "True", None])
-def test_values_of_bool_are_bools(value):
+def test_values_other_than_bools_are_refused_as_bool(value):
     with pytest.raises(TypeError, match="'k'"):
         htensor.to_bytes({"w": [1.0]}, {"general.architecture": "x", "k": htensor.Value("BOOL", value)}, format="gguf")
+
+
+@pytest.mark.parametrize("type, value", [
+    ("U8", "x"), ("U64", 1.5), ("I32", None), ("F32", "1"), ("F64", None), ("STRING", 5), ("STRING", None),
+])  # fmt: skip
+def test_values_of_another_type_are_refused_with_the_name_of_the_type(type, value):
+    for given in (value, [value]):
+        metadata = {"general.architecture": "x", "k": htensor.Value(type, given)}
+        with pytest.raises(TypeError) as caught:
+            htensor.to_bytes({"w": [1.0]}, metadata, format="gguf")
+        assert str(caught.value) == f"metadata 'k': {value!r} is not of type {type}"
+
+
+def test_scalars_of_numpy_are_values_of_every_type():
+    given = {"u8": ("U8", np.uint8(3)), "i64": ("I64", np.int64(-4)), "f32": ("F32", np.float32(0.5)), "f64": ("F64", np.int8(2))}
+    metadata = {"general.architecture": "x", **{key: htensor.Value(*pair) for key, pair in given.items()}}
+    read = htensor.from_bytes(htensor.to_bytes({"w": [1.0]}, metadata, format="gguf")).metadata
+    assert {key: read[key] for key in given} == {"u8": 3, "i64": -4, "f32": 0.5, "f64": 2.0}
 
 
 def test_zero_and_one_are_bools():
@@ -461,7 +480,7 @@ def test_exception_of_progress_cancels(big, tmp_path):
 
 
 @pytest.mark.parametrize("verb", ["convert", "seal", "hash"])
-def test_keyboard_interrupt_leaves_nothing(big, tmp_path, verb):
+def test_keyboard_interrupt_leaves_no_file(big, tmp_path, verb):
     def interrupt(number, frame):
         raise KeyboardInterrupt
 
@@ -512,7 +531,7 @@ def test_calls_on_other_threads_ignore_signals(big, from_callback):
     assert sent and handled and set(handled) == {threading.main_thread().ident}
 
 
-def test_exception_of_a_signal_handler_ends_the_main_thread_only(big):
+def test_exception_of_a_signal_handler_is_raised_on_the_main_thread_only(big):
     """The handler raises on the main thread; the call of the other thread returns its result."""
     class Stop(Exception):
         pass
@@ -663,18 +682,28 @@ def test_load_into_takes_stored_bits_and_packed_bytes(tmp_path):
     packed = htensor.Raw("I4", (2, 4), bytes(range(4)))
     blocks = htensor.Raw("Q8_0", (2, 32), bytes(range(68)))
     model = htensor.from_bytes(htensor.to_bytes({"bits": raw, "packed": packed, "blocks": blocks}, format="irpa"))
-    bits, bytes_of, rows = np.zeros((2, 2), np.uint16), np.zeros(4, np.uint8), np.zeros((2, 34), np.uint8)
-    model.load_into({"bits": bits, "packed": bytes_of, "blocks": rows})
-    assert bits.tolist() == [[0, 1], [2, 3]] and bytes_of.tolist() == [0, 1, 2, 3] and rows.tobytes() == bytes(range(68))
+    bits, packed_bytes, rows = np.zeros((2, 2), np.uint16), np.zeros(4, np.uint8), np.zeros((2, 34), np.uint8)
+    model.load_into({"bits": bits, "packed": packed_bytes, "blocks": rows})
+    assert bits.tolist() == [[0, 1], [2, 3]] and packed_bytes.tolist() == [0, 1, 2, 3] and rows.tobytes() == bytes(range(68))
     with pytest.raises(TypeError):
         model.load_into({"bits": np.zeros((2, 2), np.float16)})
     with pytest.raises(TypeError, match="4 bits"):
         model.load_into({"packed": np.zeros((2, 4), np.uint8)})
 
 
-def test_load_refuses_strategies_that_keep_nothing(path):
+def test_load_refuses_the_strategy_staged(path):
     with pytest.raises(ValueError, match="'automatic' or 'mapped' or 'read'"):
         htensor.load(path, strategy="staged")
+
+
+def test_message_of_damage_counts_the_other_ranges(path):
+    htensor.seal(path)
+    model = htensor.open(path)
+    for name, others in (("blk.0.weight", ""), ("ids", "1 more range"), ("scalar", "2 more ranges")):
+        flip(path, model[name].offset)
+        with pytest.raises(htensor.Error) as caught:
+            htensor.verify(path)
+        assert caught.value.tensor == "blk.0.weight" and caught.value.message.partition(", and ")[2] == others
 
 
 def test_quantize_rules_apply_before_cast_rules(tmp_path):
@@ -692,7 +721,8 @@ def test_verify_of_an_open_model_honours_check(path):
     path.write_bytes(data)
     model = htensor.open(path)
     found = htensor.verify(model, check=False)
-    assert not found and found.verdict == "damaged"
+    assert not found and found.verdict == "damaged" and found.checked_bytes == 0
+    assert found.algorithm == "" and found.seal is None and found.bad == []
     with pytest.raises(htensor.Error) as caught:
         htensor.verify(model)
     assert caught.value.verification.verdict == "damaged"
@@ -804,7 +834,7 @@ TYPED = {
 }  # fmt: skip
 
 
-def test_metadata_of_a_model_keep_their_types(tmp_path):
+def test_metadata_of_a_model_keeps_its_types(tmp_path):
     file = tmp_path / "a.gguf"
     htensor.save(file, {"w": np.zeros(32, np.float32)}, TYPED)
     with htensor.open(file) as model:
@@ -814,7 +844,7 @@ def test_metadata_of_a_model_keep_their_types(tmp_path):
     assert (tmp_path / "b.gguf").read_bytes() == (tmp_path / "c.gguf").read_bytes() == file.read_bytes()
 
 
-def test_metadata_texts_that_are_not_utf8_are_saved_again(tmp_path):
+def test_metadata_texts_that_are_not_utf8_are_saved_unchanged(tmp_path):
     file = tmp_path / "a.gguf"
     htensor.save(file, {"w": np.zeros(32, np.float32)}, {"general.architecture": "llama", "note": "a?b", "list": ["a?b"]})
     file.write_bytes(file.read_bytes().replace(b"a?b", b"a\xffb"))

@@ -49,16 +49,16 @@ def expected(tensors, metadata=None):
 
 
 def specs(tensors):
-    kept = {name: np.frombuffer(bytearray(raw), np.uint8) for name, (_, _, raw) in tensors.items()}
-    return kept, {
-        name: safetensors.TensorSpec(dtype=dtype, shape=shape, data_ptr=kept[name].ctypes.data, data_len=len(raw))
+    buffers = {name: np.frombuffer(bytearray(raw), np.uint8) for name, (_, _, raw) in tensors.items()}
+    return buffers, {
+        name: safetensors.TensorSpec(dtype=dtype, shape=shape, data_ptr=buffers[name].ctypes.data, data_len=len(raw))
         for name, (dtype, shape, raw) in tensors.items()
     }
 
 
 def written(tensors, metadata, tmp_path):
     """The serialized bytes; asserts that a file gets the same bytes."""
-    kept, given = specs(tensors)
+    buffers, given = specs(tensors)
     data = safetensors.serialize(given, metadata=metadata)
     path = tmp_path / "model.safetensors"
     safetensors.serialize_file(given, path, metadata=metadata)
@@ -139,7 +139,7 @@ def _umask():
     return mask
 
 
-def test_a_spec_describes_itself():
+def test_a_spec_has_properties_and_a_repr():
     spec = safetensors.TensorSpec(dtype="float4_e2m1fn_x2", shape=(2, 3), data_ptr=64, data_len=6)
     assert (spec.dtype, spec.shape, spec.data_ptr, spec.data_len) == ("F4", [2, 6], 64, 6)
     assert repr(spec) == "TensorSpec(dtype='F4', shape=[2, 6], data_ptr=64, data_len=6)"
@@ -164,7 +164,7 @@ def test_a_wrong_spec_is_refused(arguments, error):
 
 
 def test_wrong_arguments_are_a_type_error():
-    kept, good = specs({"a": ("uint8", [1], b"x")})
+    buffers, good = specs({"a": ("uint8", [1], b"x")})
     raw = {"a": {"dtype": "uint8", "shape": [1], "data": b"x"}}
     for tensors, metadata in [(raw, None), ({1: good["a"]}, None), ([("a", good["a"])], None), (good, {"a": 1}),
                               (good, {1: "a"}), (good, ["a"])]:  # fmt: skip
@@ -173,7 +173,7 @@ def test_wrong_arguments_are_a_type_error():
 
 
 def test_a_size_that_does_not_match_is_refused(tmp_path):
-    kept, wrong = specs({"a": ("float32", [3], b"12345678")})
+    buffers, wrong = specs({"a": ("float32", [3], b"12345678")})
     with pytest.raises(safetensors.SafetensorError, match="Error while serializing") as caught:
         safetensors.serialize(wrong)
     assert caught.value.code == "size_mismatch" and caught.value.tensor == "a"

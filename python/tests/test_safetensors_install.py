@@ -67,7 +67,7 @@ assert save_file.__module__ == "htensor.safetensors.torch" and "torch" in sys.mo
 """)
 
 
-def test_the_version_of_the_distribution_answers():
+def test_importlib_metadata_finds_the_version():
     out = run("""
 import importlib.metadata, importlib.util, htensor.safetensors as ours
 ours.install()

@@ -48,7 +48,7 @@ def test_everything_is_listed_and_read(path, backend):
     assert np.array_equal(part[1:], [1, 2, 3, 4])
 
 
-def test_names_for_the_framework_and_the_path_are_those_of_the_reference(path):
+def test_frameworks_and_paths_of_the_reference_are_accepted(path):
     for framework in ("np", "numpy"):
         for name in (path, str(path)):
             assert safe_open(name, framework).keys() == ["a", "b", "e"]
@@ -62,7 +62,7 @@ def test_the_metadata_is_none_only_if_the_file_has_none(tmp_path):
         assert safe_open(tmp_path / "m", "np").metadata() == metadata
 
 
-def test_a_closed_file_is_an_error_but_its_arrays_stay(path):
+def test_a_closed_file_is_an_error_but_its_arrays_stay_valid(path):
     with safe_open(path, "np") as file:
         array, part = file.get_tensor("b"), file.get_slice("b")
     for call in (file.keys, file.offset_keys, file.metadata, file.get_tensors):
@@ -239,10 +239,11 @@ def test_other_frameworks_are_an_import_error(path, framework):
         safe_open(path, framework=framework)
 
 
-def test_a_missing_tensor_names_a_similar_one(path):
+def test_a_missing_tensor_has_the_text_of_the_reference(path):
     with safe_open(path, "np") as file, pytest.raises(SafetensorError) as caught:
         file.get_tensor("bb")
     assert str(caught.value) == "File does not contain tensor bb" and caught.value.code == "not_found"
+    assert caught.value.hint == "did you mean 'b'?"
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -376,11 +377,11 @@ def test_calls_grow_linearly_with_the_number_of_tensors(tmp_path, backend):
     def calls(count):
         """The number of calls of Python and C functions that listing and reading `count` tensors takes."""
         many_tensors(tmp_path / "m", count)
-        made = 0
+        call_count = 0
 
         def note(frame, event, argument):
-            nonlocal made
-            made += event in ("call", "c_call")
+            nonlocal call_count
+            call_count += event in ("call", "c_call")
 
         with safe_open(tmp_path / "m", "np", backend=backend) as file:
             sys.setprofile(note)
@@ -388,7 +389,7 @@ def test_calls_grow_linearly_with_the_number_of_tensors(tmp_path, backend):
                 file.keys(), file.offset_keys(), file.get_tensors()
             finally:
                 sys.setprofile(None)
-        return made
+        return call_count
 
     few, many = calls(100), calls(2000)
     assert many <= 20 * few and many < 60 * 2000

@@ -40,12 +40,12 @@ def raw(tensor):
 
 @pytest.fixture
 def tensors():
-    made = {str(dtype)[6:]: torch.arange(24).remainder(2).reshape(2, 3, 4).to(dtype) for dtype in DTYPES}
-    return {**made, "scalar": torch.tensor(7.5), "empty": torch.empty((2, 0), dtype=torch.float16)}
+    by_dtype = {str(dtype)[6:]: torch.arange(24).remainder(2).reshape(2, 3, 4).to(dtype) for dtype in DTYPES}
+    return {**by_dtype, "scalar": torch.tensor(7.5), "empty": torch.empty((2, 0), dtype=torch.float16)}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_tensors_come_back(tensors, backend, tmp_path):
+def test_saved_tensors_are_loaded_unchanged(tensors, backend, tmp_path):
     save_file(tensors, tmp_path / "m", metadata={"a": "b"})
     for found in (load_file(tmp_path / "m", backend=backend), load((tmp_path / "m").read_bytes()), load(save(tensors))):
         assert sorted(found) == sorted(tensors)
@@ -188,7 +188,7 @@ class Tied(torch.nn.Module):
         self.b = self.a
 
 
-class Free(torch.nn.Module):
+class Untied(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.a = torch.nn.Linear(8, 8)
@@ -210,9 +210,9 @@ def test_a_module_with_shared_tensors(tmp_path):
 def test_names_that_do_not_match_the_module(tmp_path):
     save_model(Tied(), tmp_path / "tied")
     with pytest.raises(RuntimeError, match=r'Missing key\(s\) in state_dict: "b.bias", "b.weight"'):
-        load_model(Free(), tmp_path / "tied")
-    assert load_model(Free(), tmp_path / "tied", strict=False) == ({"b.bias", "b.weight"}, [])
-    save_model(Free(), tmp_path / "free")
+        load_model(Untied(), tmp_path / "tied")
+    assert load_model(Untied(), tmp_path / "tied", strict=False) == ({"b.bias", "b.weight"}, [])
+    save_model(Untied(), tmp_path / "free")
     with pytest.raises(RuntimeError, match=r'Unexpected key\(s\) in state_dict: "b.bias", "b.weight"'):
         load_model(Tied(), tmp_path / "free")
 

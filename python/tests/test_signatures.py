@@ -1,4 +1,5 @@
-"""Signatures: the extension and its stub, the public functions, and the drop-in and the safetensors package."""
+"""Signatures: those of the extension equal its stub, those of the drop-in equal the safetensors package, and those of
+the public functions equal a list."""
 
 import ast
 import importlib.util
@@ -82,7 +83,7 @@ def test_properties_of_the_stub_are_read_only_attributes(path):
             setattr(objects[kind], name, 1)
 
 
-# The types of the stub, as text, and the types of the values that the extension returns.
+# The types of the values that the properties return. The stub must state the same types.
 RETURNED = {
     "Model.closed": bool, "Model.format": str, "Model.files": list, "Model.metadata": dict, "Tensor.name": str,
     "Tensor.type": str, "Tensor.shape": tuple, "Tensor.strides": tuple, "Tensor.nbytes": int, "Tensor.offset": int,

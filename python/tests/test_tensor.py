@@ -1,4 +1,4 @@
-"""Facts and values of tensors, and their exchange with numpy and torch."""
+"""Properties and values of tensors, and their exchange with numpy and torch."""
 
 import contextlib
 import gc
@@ -38,7 +38,7 @@ def every():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_facts_equal_those_of_numpy(every, dtype):
+def test_properties_equal_those_of_numpy(every, dtype):
     model, arrays = every
     tensor, array = model[dtype], arrays[dtype]
     assert tensor.name == tensor.type == dtype
@@ -348,7 +348,7 @@ def test_to_reads_only_indexed_elements(path, arrays):
     assert tensor.to("float32", index=(0, 0)).shape == ()
 
 
-def test_names_of_numpy_count_bytes(path):
+def test_digits_in_numpy_names_count_bytes(path):
     tensor = htensor.open(path)["ids"]
     assert tensor.to("i8").dtype == np.int64
     assert tensor.to("I8", round=True).dtype == np.int8

@@ -10,6 +10,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tarfile
 import textwrap
 import zipfile
 
@@ -75,6 +76,27 @@ def test_wheel_states_its_tag_and_needs_no_other_package(wheel):
     assert "Root-Is-Purelib: false" in facts and f"Tag: {'-'.join(wheel.stem.split('-')[2:])}\n" in facts
     assert "Requires-Python: >=3.11" in metadata
     assert [line for line in metadata if line.startswith("Requires-Dist") and "extra ==" not in line] == []
+
+
+@pytest.mark.parametrize("programs", [os.environ["PATH"], ""], ids=["no_repository", "no_git"])
+def test_sdist_without_git_has_every_file_outside_of_build(tmp_path, monkeypatch, programs):
+    if not SOURCES.is_dir():
+        pytest.skip("not in the source tree")
+    spec = importlib.util.spec_from_file_location("build_backend", ROOT / "python" / "build_backend.py")
+    backend = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(backend)
+    # Only the folder build of the tree itself is left out.
+    tree = tmp_path / "build" / "tree"
+    files = {"CMakeLists.txt": "project(htensor VERSION 1.2.3 )", "README.md": "text", "src/a.cpp": "", "build/a.o": ""}
+    for name, text in files.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text(text)
+    monkeypatch.setattr(backend, "ROOT", tree)
+    monkeypatch.setenv("PATH", programs)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    with tarfile.open(tmp_path / backend.build_sdist(tmp_path)) as archive:
+        found = sorted(archive.getnames())
+    assert found == [f"htensor-1.2.3/{name}" for name in ("CMakeLists.txt", "PKG-INFO", "README.md", "src/a.cpp")]
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("pip"), reason="pip is not installed")

@@ -87,7 +87,7 @@ SectionSlot* pop(SectionSlot*& list) noexcept {
   return list != nullptr ? std::exchange(list, list->next) : nullptr;
 }
 
-// Gives a thread's free slots to other threads when it exits.
+// Moves the free slots of an exiting thread to the list that all threads share.
 struct ThreadExit {
   ThreadExit() noexcept = default;
   ThreadExit(const ThreadExit&) = delete;
@@ -98,7 +98,7 @@ struct ThreadExit {
   }
 };
 
-// Takes a slot from the list of all threads. Null if out of memory.
+// Takes a slot from the list that all threads share. Null if out of memory.
 SectionSlot* shared_slot() noexcept {
   static thread_local const ThreadExit at_exit;
   const std::lock_guard lock(mutex);
@@ -182,7 +182,7 @@ Error describe(const SectionSlot& slot) noexcept {
     return Error(ErrorCode::read_failed, "mapped_pages_can_be_read",
                  "cannot read a page: its file was unmapped during the read")
         .with_hint("keep the model until all reads have returned");
-  } catch (...) {  // thrown by the caller's `tensor_at`
+  } catch (...) {  // thrown by `Source::describe`, which may call the program
     return Error(ErrorCode::read_failed, "mapped_pages_can_be_read", {});
   }
 }
@@ -207,7 +207,8 @@ void set(Mapping& mapping, std::uintptr_t begin, std::uintptr_t end) noexcept {
 std::optional<Pages> range_of(const SectionSlot& slot) noexcept {
   const auto sequence = slot.sequence.load();
   const Pages range{slot.begin.load(std::memory_order_acquire), slot.end.load(std::memory_order_acquire)};
-  // A section that begins between the two reads sees `unsettled`.
+  // A section that begins between the two reads of `sequence` is ignored: it sees `unsettled` and restores
+  // its pages itself.
   if (sequence % 2 == 0 || slot.sequence != sequence) return std::nullopt;
   return range;
 }

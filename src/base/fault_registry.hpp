@@ -11,7 +11,7 @@ namespace ht::inline v1::fault {
 
 struct Mapping;
 
-/// The source that registered memory maps.
+/// The source of registered memory.
 class Source {
  public:
   Source() = default;

@@ -30,7 +30,7 @@ struct FakeSource : Source {
   std::vector<std::uint64_t> restored;  // the first page of each call
 };
 
-// Pages of one mapping, and the handler's view of them as page numbers.
+// Memory of `pages` pages, which tests register as a mapping and address by page number.
 class FaultTables : public ::testing::Test {
  protected:
   Bytes part(std::size_t first, std::size_t count) {
@@ -163,7 +163,7 @@ TEST_F(FaultTables, several_ranges_are_one_section) {
   }
 }
 
-TEST_F(FaultTables, a_mapping_at_a_reused_address_is_not_reported) {
+TEST_F(FaultTables, a_fault_is_not_attributed_to_a_later_mapping_of_the_address) {
   auto range = add();
   FakeSource other("other");
   const auto done = guarded(part(0, 8), [&] {
@@ -212,7 +212,7 @@ TEST_F(FaultTables, a_section_that_ends_waits_for_a_handler_that_replaces_its_pa
   EXPECT_TRUE(is_replaced);
 }
 
-TEST_F(FaultTables, many_sections_are_open_at_once) {
+TEST_F(FaultTables, a_section_covers_hundreds_of_ranges) {
   const auto range = add();
   std::vector<Bytes> ranges(300, part(1, 1));
   EXPECT_FALSE(guarded(ranges, [&] { EXPECT_EQ(fault(1), 1U); }));

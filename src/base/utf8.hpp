@@ -20,7 +20,7 @@ namespace ht::inline v1 {
 /// Lists names for a message, as valid UTF-8: "a, b". At most ten, then the number of others: "… and 3 more".
 [[nodiscard]] std::string name_list(std::span<const std::string> names);
 
-/// Appends the text as a quoted JSON string, formatted as by serde: quotes, backslashes and control
+/// Appends the text as a quoted JSON string, as serde_json formats it: quotes, backslashes and control
 /// characters are escaped, all other characters are kept. Bytes that are not UTF-8 become U+FFFD.
 void append_json_string(std::string& out, std::string_view text);
 

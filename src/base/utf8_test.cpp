@@ -29,11 +29,11 @@ bool is_surrogate(unsigned point) { return point >= 0xD800 && point <= 0xDFFF; }
 
 const std::set<std::string>& short_characters() {
   static const std::set<std::string> all = [] {
-    std::set<std::string> made;
+    std::set<std::string> characters;
     for (unsigned point = 0; point < 0x10000; ++point) {
-      if (!is_surrogate(point)) made.insert(encoded(point));
+      if (!is_surrogate(point)) characters.insert(encoded(point));
     }
-    return made;
+    return characters;
   }();
   return all;
 }
@@ -112,12 +112,12 @@ TEST(Utf8, refuses_code_points_above_the_maximum) {
 TEST(Utf8, refuses_a_truncated_character) {
   for (const unsigned point : {0x80U, 0x7FFU, 0x800U, 0x20ACU, 0xFFFFU, 0x10000U, 0x1F600U, 0x10FFFFU}) {
     const std::string whole = encoded(point);
-    for (std::size_t kept = 1; kept < whole.size(); ++kept) {
+    for (std::size_t length = 1; length < whole.size(); ++length) {
       // A heap buffer of the exact size, so that AddressSanitizer detects a read past its end.
-      const std::vector<char> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(kept));
-      EXPECT_FALSE(is_utf8(std::string_view(cut.data(), cut.size()))) << point << " cut to " << kept;
-      EXPECT_FALSE(is_utf8(whole.substr(0, kept) + "a")) << point << " cut to " << kept;
-      EXPECT_FALSE(is_utf8("a" + whole.substr(kept))) << point << " without its first " << kept;
+      const std::vector<char> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length));
+      EXPECT_FALSE(is_utf8(std::string_view(cut.data(), cut.size()))) << point << " cut to " << length;
+      EXPECT_FALSE(is_utf8(whole.substr(0, length) + "a")) << point << " cut to " << length;
+      EXPECT_FALSE(is_utf8("a" + whole.substr(length))) << point << " without its first " << length;
     }
   }
 }

@@ -20,7 +20,7 @@
 
 namespace ht::inline v1::detail {
 
-/// Number of forks between the first process and this one.
+/// Number of forks between the first process and this one (see `fork_count`).
 inline constinit std::atomic<unsigned> forks = 0;
 
 /// Number of processors that this process could use at the first call, at least 1. The number never changes,

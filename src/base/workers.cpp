@@ -18,7 +18,7 @@ namespace ht::inline v1 {
 namespace {
 
 // Registered before any thread exists: otherwise another thread might fork first.
-[[maybe_unused]] const int is_registered = ::pthread_atfork(nullptr, nullptr, [] { ++detail::forks; });
+[[maybe_unused]] const int atfork_result = ::pthread_atfork(nullptr, nullptr, [] { ++detail::forks; });
 
 // Interval between calls of `meanwhile`.
 constexpr std::chrono::milliseconds report_interval{20};
@@ -95,7 +95,7 @@ class Run final : public detail::PoolTask {
   bool run_next(std::size_t worker) noexcept {
     const std::size_t job = next_.fetch_add(1);
     // Jobs with lower numbers than a failed job still run, so that the failure of the lowest job is returned.
-    if (job >= jobs_.count || job > end_.load()) return false;
+    if (job >= jobs_.count || job > last_job_.load()) return false;
     try {
       auto done = without_bad_alloc([&] { return jobs_.run(job, worker); });
       if (!done) record_failure(job + 1, std::move(done).error());
@@ -127,17 +127,17 @@ class Run final : public detail::PoolTask {
     failed_ = std::move(error);
     thrown_ = std::move(thrown);
     rank_ = rank;
-    end_ = rank == 0 ? 0 : rank - 1;
+    last_job_ = rank == 0 ? 0 : rank - 1;
     if (rank == 0) next_ = jobs_.count;
   }
 
   const Jobs& jobs_;
   std::atomic<std::size_t> next_ = 0;
-  std::atomic<std::size_t> end_ = SIZE_MAX;
+  std::atomic<std::size_t> last_job_ = SIZE_MAX;
   bool is_stopped_ = false;  // by `meanwhile`; only the caller's thread uses it
   std::mutex mutex_;
   std::optional<Error> failed_;
-  std::exception_ptr thrown_;  // exception of the failed job
+  std::exception_ptr thrown_;  // of the failed job or of `meanwhile`; null if it returned an Error
   std::size_t rank_ = 0;
 };
 

@@ -39,8 +39,8 @@ struct Jobs {
 /// `meanwhile` is then called between jobs. A call costs a few microseconds if all threads are awake.
 [[nodiscard]] Result<void> run_all(const Jobs& jobs);
 
-/// Returns the number of forks between the first process and this one. A mutex that was created at a lower
-/// number may be held by a thread that does not exist in this process.
+/// Returns the number of forks between the first process and this one: 0, then 1 in a child, 2 in its child.
+/// A mutex that was created when the count was lower may be locked by a thread of the parent process.
 [[nodiscard]] unsigned fork_count() noexcept;
 
 /// Unblocks SIGBUS on the calling thread while the object exists. For a caller's thread that reads mapped

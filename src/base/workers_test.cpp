@@ -38,7 +38,7 @@ TEST(Jobs, are_each_run_once) {
   }
 }
 
-TEST(Jobs, receive_faults_with_signals_blocked_in_the_caller) {
+TEST(Jobs, run_with_sigbus_unblocked_if_the_caller_blocks_it) {
   const testing::BlockedSigbus blocked;
   std::atomic<int> blocked_in = 0;
   EXPECT_TRUE(run_all({.count = 10,
@@ -185,7 +185,7 @@ bool succeeds_in_child(Body body) {
 TEST(Jobs, run_on_the_same_threads_every_time) {
   Workers workers(3);
   std::mutex mutex;
-  std::set<pid_t> threads;  // the kernel reuses numbers of threads late, unlike std::thread::id
+  std::set<pid_t> threads;  // kernel thread IDs, which are not reused soon, unlike std::thread::id
   for (int round = 0; round < 50; ++round) {
     std::atomic<int> started = 0;
     const Jobs jobs{.count = 3,

@@ -17,34 +17,34 @@ const char* c_path(const std::optional<Path>& path, Memory& memory) {
   return path ? memory.c_text(path->native()) : nullptr;
 }
 
-Result<void> add_renames(const ht_convert_options& read, ConvertOptions& what) {
+Result<void> add_renames(const ht_convert_options& read, ConvertOptions& convert) {
   HT_TRY(require(read.renames != nullptr || read.rename_count == 0, "renames"));
   for (std::size_t i = 0; i < read.rename_count; ++i) {
     HT_TRY(require(read.renames[i].from != nullptr, "from"));
     HT_TRY(require(read.renames[i].to != nullptr, "to"));
-    what.renames.push_back({read.renames[i].from, read.renames[i].to});
+    convert.renames.push_back({read.renames[i].from, read.renames[i].to});
   }
   return {};
 }
 
-Result<void> add_types(const ht_convert_options& read, ConvertOptions& what) {
+Result<void> add_types(const ht_convert_options& read, ConvertOptions& convert) {
   HT_TRY(require(read.types != nullptr || read.type_count == 0, "types"));
   for (std::size_t i = 0; i < read.type_count; ++i) {
     HT_TRY(require(read.types[i].pattern != nullptr, "pattern"));
     const auto type = HT_TRY(known_type(read.types[i].type, "type"));
-    what.types.push_back({read.types[i].pattern, std::string(type.name)});
+    convert.types.push_back({read.types[i].pattern, std::string(type.name)});
   }
   if (read.dequantize == HT_TYPE_UNKNOWN) return {};
-  what.dequantize = HT_TRY(known_type(read.dequantize, "dequantize")).name;
+  convert.dequantize = HT_TRY(known_type(read.dequantize, "dequantize")).name;
   return {};
 }
 
 // Checks the plan. In a dry run, losses that are not allowed are not an error.
 Result<CheckedPlan> checked_plan(const ConversionPlan& plan, const Model& model,
                                  const Conversion& conversion) {
-  auto how = conversion.how;
-  if (conversion.dry_run) how.lossy = true;
-  return check_plan(plan, model, how);
+  auto apply = conversion.apply;
+  if (conversion.dry_run) apply.lossy = true;
+  return check_plan(plan, model, apply);
 }
 
 // Checks the path of the MLIR module before any file is written.
@@ -52,7 +52,7 @@ Result<void> check_module(const ConversionPlan& plan, const Model& model, const 
   if (conversion.module.empty()) return {};
   std::vector<std::filesystem::path> files = model.files();
   for (const auto& file : plan.files) files.push_back(file.path);
-  return check_mlir_target(conversion.module, files, {.if_exists = conversion.how.if_exists});
+  return check_mlir_target(conversion.module, files, {.if_exists = conversion.apply.if_exists});
 }
 
 // Writes the MLIR module that refers to the new files.
@@ -60,13 +60,13 @@ Result<void> write_module(const ConversionPlan& plan, const Conversion& conversi
   if (conversion.module.empty()) return {};
   const auto written = HT_TRY(Model::open(plan.model_path()));
   return write_mlir(conversion.module, written, conversion.mlir,
-                    {.if_exists = conversion.how.if_exists, .stop = conversion.how.work.stop});
+                    {.if_exists = conversion.apply.if_exists, .stop = conversion.apply.work.stop});
 }
 
-const ht_loss* c_loss(const Loss& loss, const ApplyOptions& how, Memory& memory) {
+const ht_loss* c_loss(const Loss& loss, const ApplyOptions& apply, Memory& memory) {
   auto* const c = memory.array<ht_loss>(1);
   *c = {.kind = static_cast<ht_loss_kind>(loss.kind),
-        .is_allowed = is_allowed(loss, how) ? 1 : 0,
+        .is_allowed = is_allowed(loss, apply) ? 1 : 0,
         .is_tensor = loss.is_tensor ? 1 : 0,
         .name = memory.text(loss.name),
         .why = memory.c_text(loss.why),
@@ -115,28 +115,28 @@ Result<Edits> metadata_edits(const ht_metadata_edit* edits, std::size_t count) {
 Result<Conversion> conversion(const ht_convert_options* given, Work& work) {
   const auto read = HT_TRY(read_struct(given, "options"));
   Conversion all;
-  ConvertOptions& what = all.what;
-  what.format = text_or_empty(read.format);
-  what.filter = HT_TRY(name_filter(read.filter));
-  HT_TRY(add_renames(read, what));
-  HT_TRY(add_types(read, what));
-  what.rounding = HT_TRY(rounding(read.rounding, read.saturate, read.seed));
-  what.alignment = read.alignment;
-  what.canonical = read.canonical != 0;
+  ConvertOptions& convert = all.convert;
+  convert.format = text_or_empty(read.format);
+  convert.filter = HT_TRY(name_filter(read.filter));
+  HT_TRY(add_renames(read, convert));
+  HT_TRY(add_types(read, convert));
+  convert.rounding = HT_TRY(rounding(read.rounding, read.saturate, read.seed));
+  convert.alignment = read.alignment;
+  convert.canonical = read.canonical != 0;
   // IREE reads row-major little-endian data only.
-  what.normalize_layout = read.normalize_layout != 0 || read.emit_mlir != nullptr;
-  what.share_blocks = read.share_blocks != 0;
-  what.tensor_notes = read.plain == 0;
-  what.metadata = read.skip_metadata == 0;
-  what.shard_bytes = read.shard_bytes;
-  ApplyOptions& how = all.how;
-  how.if_exists = read.force != 0 ? IfExists::replace : IfExists::fail;
-  how.round = read.round != 0;
-  how.drop_metadata = read.drop_metadata != 0;
-  how.raw_bytes = read.raw_bytes != 0;
-  how.lossy = read.lossy != 0;
-  how.seal = read.seal != 0;
-  how.work = HT_TRY(work.start(read.work));
+  convert.normalize_layout = read.normalize_layout != 0 || read.emit_mlir != nullptr;
+  convert.share_blocks = read.share_blocks != 0;
+  convert.tensor_notes = read.plain == 0;
+  convert.metadata = read.skip_metadata == 0;
+  convert.shard_bytes = read.shard_bytes;
+  ApplyOptions& apply = all.apply;
+  apply.if_exists = read.force != 0 ? IfExists::replace : IfExists::fail;
+  apply.round = read.round != 0;
+  apply.drop_metadata = read.drop_metadata != 0;
+  apply.raw_bytes = read.raw_bytes != 0;
+  apply.lossy = read.lossy != 0;
+  apply.seal = read.seal != 0;
+  apply.work = HT_TRY(work.start(read.work));
   all.module = text_or_empty(read.emit_mlir);
   all.mlir.scope = text_or_empty(read.scope);
   all.mlir.inline_below = read.inline_below;
@@ -144,7 +144,7 @@ Result<Conversion> conversion(const ht_convert_options* given, Work& work) {
   return all;
 }
 
-void set_converted(const ConversionPlan& plan, const ApplyOptions& how, const Converted& converted,
+void set_converted(const ConversionPlan& plan, const ApplyOptions& apply, const Converted& converted,
                    const ht_converted** out) {
   if (out == nullptr) return;
   ResultOf<ht_converted> result;
@@ -163,7 +163,7 @@ void set_converted(const ConversionPlan& plan, const ApplyOptions& how, const Co
   result->removed_count = converted.removed.size();
   result->seal = c_path(converted.seal, memory);
   result->stale_seal = c_path(converted.stale_seal, memory);
-  result->losses = memory.each(plan.losses, [&](const Loss& loss) { return c_loss(loss, how, memory); });
+  result->losses = memory.each(plan.losses, [&](const Loss& loss) { return c_loss(loss, apply, memory); });
   result->loss_count = plan.losses.size();
   result->warnings = memory.each(plan.warnings, [&](const Error& error) { return memory.error(error); });
   result->warning_count = plan.warnings.size();
@@ -183,17 +183,17 @@ ht_status ht_model_convert(const ht_model* model, const char* target, const ht_c
     HT_TRY(require(target != nullptr, "target"));
     ht::c::Work work;
     const auto all = HT_TRY(ht::c::conversion(options, work));
-    const auto plan = HT_TRY(ht::plan_conversion(model->model, target, all.what));
+    const auto plan = HT_TRY(ht::plan_conversion(model->model, target, all.convert));
     auto checked = HT_TRY(ht::c::checked_plan(plan, model->model, all));
     HT_TRY(ht::c::check_module(plan, model->model, all));
     ht::Converted done;
     if (all.dry_run) {
       done.removed = checked.removed();
     } else {
-      done = HT_TRY(std::move(checked).apply(all.how.work));
+      done = HT_TRY(std::move(checked).apply(all.apply.work));
       HT_TRY(ht::c::write_module(plan, all));
     }
-    ht::c::set_converted(plan, all.how, done, converted);
+    ht::c::set_converted(plan, all.apply, done, converted);
     return {};
   });
 }
@@ -206,10 +206,10 @@ ht_status ht_diff(const ht_model* a, const ht_model* b, const ht_diff_options* o
     HT_TRY(require(differences != nullptr, "differences"));
     const auto read = HT_TRY(ht::c::read_struct(options, "options"));
     ht::c::Work work;
-    ht::DiffOptions how;
-    if (read.compare_values != 0) how.tolerance = read.tolerance;
-    how.work = HT_TRY(work.start(read.work));
-    const auto found = HT_TRY(ht::diff(a->model, b->model, how));
+    ht::DiffOptions diff_options;
+    if (read.compare_values != 0) diff_options.tolerance = read.tolerance;
+    diff_options.work = HT_TRY(work.start(read.work));
+    const auto found = HT_TRY(ht::diff(a->model, b->model, diff_options));
     ht::c::ResultOf<ht_differences> result;
     auto& memory = result.memory();
     const auto names = [&](const std::vector<std::string>& list, const ht_string*& into, std::size_t& count) {
@@ -239,11 +239,11 @@ ht_status ht_edit_metadata(const char* path, const ht_metadata_edit* edits, size
     const auto all = HT_TRY(ht::c::metadata_edits(edits, edit_count));
     const auto read = HT_TRY(ht::c::read_struct(options, "options"));
     ht::c::Work work;
-    ht::EditOptions how;
-    how.grow = read.no_grow == 0;
-    how.max_header_bytes = read.max_header_bytes;
-    how.work = HT_TRY(work.start(read.work));
-    const auto done = HT_TRY(ht::edit_metadata(path, all.all, how));
+    ht::EditOptions edit_options;
+    edit_options.grow = read.no_grow == 0;
+    edit_options.max_header_bytes = read.max_header_bytes;
+    edit_options.work = HT_TRY(work.start(read.work));
+    const auto done = HT_TRY(ht::edit_metadata(path, all.all, edit_options));
     if (edited == nullptr) return {};
     ht::c::ResultOf<ht_edited> result;
     result->changed = done.changed ? 1 : 0;

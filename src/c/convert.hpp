@@ -13,8 +13,8 @@
 namespace ht::c {
 
 struct Conversion {
-  ConvertOptions what;
-  ApplyOptions how;
+  ConvertOptions convert;
+  ApplyOptions apply;
   MlirOptions mlir;
   std::filesystem::path module;  // empty if no MLIR is written
   bool dry_run = false;
@@ -23,7 +23,7 @@ struct Conversion {
 [[nodiscard]] Result<Conversion> conversion(const ht_convert_options* given, Work& work);
 
 /// Sets `*out` to a new result that describes the plan and the files that were written. `out` may be null.
-void set_converted(const ConversionPlan& plan, const ApplyOptions& how, const Converted& converted,
+void set_converted(const ConversionPlan& plan, const ApplyOptions& apply, const Converted& converted,
                    const ht_converted** out);
 
 }  // namespace ht::c

@@ -156,7 +156,6 @@ TEST_F(CConvert, mlir_is_written) {
   const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   EXPECT_NE(text.find("\"weights\"::\"w\""), text.npos);
   options.force = 1;
-  options.emit_mlir = path("m.irpa").c_str();
   const std::string same = path("m.irpa");
   options.emit_mlir = same.c_str();
   EXPECT_EQ(try_convert(model, "m.irpa", options), HT_ALREADY_EXISTS);

@@ -45,20 +45,19 @@ struct Exported {
 
 Result<DlPackRow> dlpack_row(const AnyTensor& tensor, bool has_version) {
   const auto type = tensor.type();
+  std::string_view hint = type.is_block_encoded() ? "decode the blocks with ht_tensor_read"
+                                                  : "copy the stored bytes with ht_tensor_copy_to";
   for (const auto& row : dlpack_types) {
-    if (type.is_dense() && row.type == number_of(type.dtype, type.encoding) &&
-        (has_version || !row.needs_version)) {
-      return row;
-    }
+    if (!type.is_dense() || row.type != number_of(type.dtype, type.encoding)) continue;
+    if (has_version || !row.needs_version) return row;
+    hint = "use ht_tensor_to_dlpack_versioned or ht_tensor_read";
   }
   return fail(Error(ErrorCode::unsupported_encoding, "dlpack_has_the_type",
                     "tensor '" + std::string(tensor.name()) + "': DLPack" +
                         (has_version ? "" : " without a version") + " has no type for " +
                         (type.is_known() ? std::string(type.name) : "unknown elements"))
                   .at_tensor(tensor.name())
-                  .with_hint(type.is_block_encoded()
-                                 ? "decode the blocks with ht_tensor_read"
-                                 : "use ht_tensor_to_dlpack_versioned or ht_tensor_read"));
+                  .with_hint(hint));
 }
 
 Result<Storage> storage_in_place(const AnyTensor& tensor, ht_access access, int bits) {
@@ -86,9 +85,9 @@ Result<Storage> storage_of_copy(const AnyTensor& tensor, const ht_work* work) {
   auto copy = HT_TRY(Storage::owned(tensor.byte_size()));
   const auto into = HT_TRY(copy.writable_bytes());
   Work running;
-  AnyTensor::ReadOptions how;
-  how.work = HT_TRY(running.start(work));
-  HT_TRY(tensor.read(into, {}, how));
+  AnyTensor::ReadOptions options;
+  options.work = HT_TRY(running.start(work));
+  HT_TRY(tensor.read(into, {}, options));
   return copy;
 }
 

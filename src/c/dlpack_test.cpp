@@ -65,7 +65,7 @@ TEST_F(DlPack, export_is_in_place_and_outlives_its_handles) {
   EXPECT_EQ(static_cast<const float*>(dl.data)[5], 6);
 }
 
-TEST_F(DlPack, column_major_tensor_has_its_strides_in_place_and_row_major_ones_as_a_copy) {
+TEST_F(DlPack, column_major_tensor_is_exported_in_place_or_copied_row_major) {
   const auto tensor = only(
       "f.npy", testing::npy_file("<i4", true, "(2, 3)", testing::stored<std::int32_t>({1, 4, 2, 5, 3, 6})));
   EXPECT_EQ(versioned(tensor, HT_ACCESS_READ_ONLY)->dl_tensor.strides[1], 2);
@@ -98,7 +98,29 @@ TEST_F(DlPack, dlpack_has_the_type) {
   EXPECT_EQ(try_plain(only("q.gguf", file.bytes()), HT_ACCESS_COPY), HT_UNSUPPORTED_ENCODING);
 }
 
-TEST_F(DlPack, every_dtype_there_and_back) {
+TEST_F(DlPack, hint_of_a_type_that_dlpack_lacks_names_a_function_that_succeeds) {
+  const auto hint = [&] { return std::string(ht_error_hint(failed_.get())); };
+  const std::vector<std::uint8_t> bytes{1, 2};
+  save("e.ht", {testing::dense("e", HT_F8_E4M3, two_, bytes)});
+  EXPECT_EQ(try_plain(get(open("e.ht"), "e"), HT_ACCESS_READ_ONLY), HT_UNSUPPORTED_ENCODING);
+  EXPECT_EQ(hint(), "use ht_tensor_to_dlpack_versioned or ht_tensor_read");
+  testing::GgufFile file;
+  file.header(1, 0).tensor("q", {32}, 8, 0).pad().zeros(64);
+  EXPECT_EQ(try_plain(only("q.gguf", file.bytes()), HT_ACCESS_READ_ONLY), HT_UNSUPPORTED_ENCODING);
+  EXPECT_EQ(hint(), "decode the blocks with ht_tensor_read");
+  const auto untyped = only("u.irpa", testing::irpa_file({{.name = "u", .length = 2}}, "ab"));
+  EXPECT_EQ(try_plain(untyped, HT_ACCESS_READ_ONLY), HT_UNSUPPORTED_ENCODING);
+  EXPECT_EQ(hint(), "copy the stored bytes with ht_tensor_copy_to");
+  DLManagedTensorVersioned* managed = nullptr;
+  EXPECT_EQ(ht_tensor_to_dlpack_versioned(untyped.get(), HT_ACCESS_READ_ONLY, &managed, failed_.out()),
+            HT_UNSUPPORTED_ENCODING);
+  EXPECT_EQ(hint(), "copy the stored bytes with ht_tensor_copy_to");
+  char copy[2] = {};
+  ASSERT_EQ(ht_tensor_copy_to(untyped.get(), 0, copy, 2, failed_.out()), HT_OK) << failed_;
+  EXPECT_EQ(std::string_view(copy, 2), "ab");
+}
+
+TEST_F(DlPack, every_dtype_round_trips) {
   const std::vector<std::uint8_t> bytes(64);
   const std::vector<std::int64_t> eight{8};
   for (const auto& dtype : library_dtypes()) {

@@ -44,7 +44,7 @@ Result<VerifyOptions> verify_options(const ht_verify_options* given, Work& work)
   return options;
 }
 
-void give_verification(const Verification& found, const ht_verification** out) {
+void set_verification(const Verification& found, const ht_verification** out) {
   if (out == nullptr) return;
   ResultOf<ht_verification> result;
   Memory& memory = result.memory();
@@ -66,7 +66,7 @@ void give_verification(const Verification& found, const ht_verification** out) {
   *out = std::move(result).release();
 }
 
-void give_diagnosis(const Model::Diagnosis& found, const ht_diagnosis** out) {
+void set_diagnosis(const Model::Diagnosis& found, const ht_diagnosis** out) {
   ResultOf<ht_diagnosis> result;
   Memory& memory = result.memory();
   const auto error = [&](const Error& each) { return memory.error(each); };
@@ -113,12 +113,12 @@ ht_status ht_model_seal(const ht_model* model, const ht_hash_options* options, h
     HT_TRY(require(model != nullptr, "model"));
     const auto read = HT_TRY(ht::c::read_struct(options, "options"));
     ht::c::Work work;
-    ht::SealOptions how;
-    how.algorithm = HT_TRY(ht::c::algorithm_of(read.algorithm));
-    how.work = HT_TRY(work.start(read.work));
-    if (read.max_splat_bytes != 0) how.max_splat_bytes = read.max_splat_bytes;
-    how.force = read.force != 0;
-    const auto sealed = HT_TRY(ht::seal(model->model, how));
+    ht::SealOptions seal_options;
+    seal_options.algorithm = HT_TRY(ht::c::algorithm_of(read.algorithm));
+    seal_options.work = HT_TRY(work.start(read.work));
+    if (read.max_splat_bytes != 0) seal_options.max_splat_bytes = read.max_splat_bytes;
+    seal_options.force = read.force != 0;
+    const auto sealed = HT_TRY(ht::seal(model->model, seal_options));
     if (seal != nullptr) *seal = HT_TRY(ht::c::seal_at(sealed.seal)).release();
     return {};
   });
@@ -189,8 +189,8 @@ ht_status ht_verify(const char* path, const ht_verify_options* options, const ht
   return call(error, [&]() -> Result<void> {
     HT_TRY(require(path != nullptr, "path"));
     ht::c::Work work;
-    const auto how = HT_TRY(ht::c::verify_options(options, work));
-    ht::c::give_verification(HT_TRY(ht::compare_with_seal(path, how)), verification);
+    const auto verify_options = HT_TRY(ht::c::verify_options(options, work));
+    ht::c::set_verification(HT_TRY(ht::compare_with_seal(path, verify_options)), verification);
     return {};
   });
 }
@@ -199,8 +199,8 @@ ht_status ht_model_verify(const ht_model* model, const ht_verify_options* option
   return call(error, [&]() -> Result<void> {
     HT_TRY(require(model != nullptr, "model"));
     ht::c::Work work;
-    const auto how = HT_TRY(ht::c::verify_options(options, work));
-    return ht::verify(model->model, how);
+    const auto verify_options = HT_TRY(ht::c::verify_options(options, work));
+    return ht::verify(model->model, verify_options);
   });
 }
 
@@ -223,12 +223,12 @@ ht_status ht_model_hash(const ht_model* model, const ht_hash_options* options, c
     HT_TRY(require(hashes != nullptr, "hashes"));
     const auto read = HT_TRY(ht::c::read_struct(options, "options"));
     ht::c::Work work;
-    ht::HashOptions how;
-    how.algorithm = HT_TRY(ht::c::algorithm_of(read.algorithm));
-    how.per_tensor = read.per_tensor != 0;
-    how.work = HT_TRY(work.start(read.work));
-    if (read.max_splat_bytes != 0) how.max_splat_bytes = read.max_splat_bytes;
-    const auto found = HT_TRY(ht::hash(model->model, how));
+    ht::HashOptions hash_options;
+    hash_options.algorithm = HT_TRY(ht::c::algorithm_of(read.algorithm));
+    hash_options.per_tensor = read.per_tensor != 0;
+    hash_options.work = HT_TRY(work.start(read.work));
+    if (read.max_splat_bytes != 0) hash_options.max_splat_bytes = read.max_splat_bytes;
+    const auto found = HT_TRY(ht::hash(model->model, hash_options));
     ht::c::ResultOf<ht_hashes> result;
     auto& memory = result.memory();
     using File = ht::ModelDigests::File;
@@ -250,8 +250,8 @@ ht_status ht_validate(const char* path, const ht_open_options* options, const ht
   return call(error, [&]() -> Result<void> {
     HT_TRY(require(path != nullptr, "path"));
     HT_TRY(require(diagnosis != nullptr, "diagnosis"));
-    const auto how = HT_TRY(ht::c::open_options(options));
-    ht::c::give_diagnosis(HT_TRY(ht::diagnose(path, how)), diagnosis);
+    const auto open_options = HT_TRY(ht::c::open_options(options));
+    ht::c::set_diagnosis(HT_TRY(ht::diagnose(path, open_options)), diagnosis);
     return {};
   });
 }

@@ -26,7 +26,7 @@ Result<LoadOptions> load_options(const ht_load_options* given, Work& work) {
   return options;
 }
 
-void give_loaded(const Loaded& loaded, const ht_loaded** out) {
+void set_loaded(const Loaded& loaded, const ht_loaded** out) {
   if (out == nullptr) return;
   ResultOf<ht_loaded> result;
   result->strategy = static_cast<ht_strategy>(loaded.choice.strategy);
@@ -58,8 +58,8 @@ ht_status ht_model_load(const ht_model* model, const ht_load_options* options, c
   return call(error, [&]() -> Result<void> {
     HT_TRY(require(model != nullptr, "model"));
     ht::c::Work work;
-    const auto how = HT_TRY(ht::c::load_options(options, work));
-    ht::c::give_loaded(HT_TRY(ht::load(model->model, how)), loaded);
+    const auto load_options = HT_TRY(ht::c::load_options(options, work));
+    ht::c::set_loaded(HT_TRY(ht::load(model->model, load_options)), loaded);
     return {};
   });
 }
@@ -73,12 +73,12 @@ ht_status ht_model_stream(const ht_model* model,
     HT_TRY(require(model != nullptr, "model"));
     HT_TRY(require(consume != nullptr, "consume"));
     ht::c::Work work;
-    const auto how = HT_TRY(ht::c::load_options(options, work));
+    const auto load_options = HT_TRY(ht::c::load_options(options, work));
     const ht::PieceConsumer pass = [&](const ht::TensorPiece& piece) -> Result<void> {
       if (consume(context, piece.index, piece.offset, piece.bytes.data(), piece.bytes.size()) == 0) return {};
       return fail(ErrorCode::cancelled, "consumer_continues_the_stream", "stopped by the consumer");
     };
-    ht::c::give_loaded(HT_TRY(ht::stream(model->model, pass, how)), loaded);
+    ht::c::set_loaded(HT_TRY(ht::stream(model->model, pass, load_options)), loaded);
     return {};
   });
 }
@@ -90,14 +90,14 @@ ht_status ht_model_load_into(const ht_model* model, void* (*place)(void* context
     HT_TRY(require(model != nullptr, "model"));
     HT_TRY(require(place != nullptr, "place"));
     ht::c::Work work;
-    const auto how = HT_TRY(ht::c::load_options(options, work));
+    const auto load_options = HT_TRY(ht::c::load_options(options, work));
     const ht::PlaceTensor choose = [&](const ht::AnyTensor& tensor) {
       const auto index = model->model.find(tensor.name()).value_or(0);
       const auto info = ht::c::describe_entry(model->model, index);
       auto* const memory = static_cast<std::byte*>(place(context, &info));
       return ht::MutableBytes(memory, memory == nullptr ? 0 : static_cast<std::size_t>(info.byte_size));
     };
-    ht::c::give_loaded(HT_TRY(ht::load_into(model->model, choose, how)), loaded);
+    ht::c::set_loaded(HT_TRY(ht::load_into(model->model, choose, load_options)), loaded);
     return {};
   });
 }
@@ -108,8 +108,8 @@ ht_status ht_model_prefetch(const ht_model* model, const ht_filter* filter, cons
     HT_TRY(require(model != nullptr, "model"));
     const auto names = HT_TRY(ht::c::name_filter(filter));
     ht::c::Work running;
-    const auto how = HT_TRY(running.start(work));
-    const auto done = HT_TRY(ht::prefetch(model->model, names, how));
+    const auto work_options = HT_TRY(running.start(work));
+    const auto done = HT_TRY(ht::prefetch(model->model, names, work_options));
     if (bytes != nullptr) *bytes = done;
     return {};
   });

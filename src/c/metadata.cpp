@@ -86,15 +86,15 @@ class ValueWriter {
       number(static_cast<T>(value.as.f64));
       return {};
     } else if constexpr (std::is_signed_v<T>) {
-      return whole<T>(value.as.i64, INT64_C(0) + std::numeric_limits<T>::max());
+      return integer<T>(value.as.i64, INT64_C(0) + std::numeric_limits<T>::max());
     } else {
       const std::uint64_t max = value.type == HT_VALUE_BOOL ? 1 : std::numeric_limits<T>::max();
-      return whole<T>(value.as.u64, max);
+      return integer<T>(value.as.u64, max);
     }
   }
 
   template <class T, class Wide>
-  Result<void> whole(Wide value, Wide max) {
+  Result<void> integer(Wide value, Wide max) {
     if (value > max || value < Wide{std::numeric_limits<T>::min()}) {
       return fail(ErrorCode::dtype_mismatch, "number_fits_its_type",
                   "the number " + std::to_string(value) + " does not fit a type with the largest value " +
@@ -153,7 +153,7 @@ class ValueWriter {
 };
 
 // Returns the metadata index of the item that the C API lists at `index`: the padding is skipped.
-std::size_t listed(const ht_model& model, std::size_t index) noexcept {
+std::size_t metadata_index_of(const ht_model& model, std::size_t index) noexcept {
   return index >= model.padding ? index + 1 : index;
 }
 
@@ -161,15 +161,15 @@ Result<const ht_metadata_item*> item_at(const ht_model& model, std::size_t index
   const auto& metadata = model.model.catalog().metadata();
   const std::lock_guard lock(model.mutex);
   if (model.items.empty()) model.items.resize(metadata.size());
-  auto& kept = model.items[index];
-  if (kept == nullptr) {
+  auto& cached = model.items[index];
+  if (cached == nullptr) {
     const auto stored = metadata[index];
     auto item = std::make_unique<ht_model::Item>();
     item->item.key = item->memory.text(stored.key);
     item->item.value = to_c(stored.value, item->memory);
-    kept = std::move(item);
+    cached = std::move(item);
   }
-  return &kept->item;
+  return &cached->item;
 }
 
 }  // namespace
@@ -188,7 +188,7 @@ ht_value to_c(const MetaValue& value, Memory& memory) {  // NOLINT(misc-no-recur
   } else if (const auto real = value.real()) {
     c.as.f64 = *real;
   } else if (const auto natural = value.natural()) {
-    c.as.u64 = *natural;  // also a signed number, whose bits are the same
+    c.as.u64 = *natural;  // also for a signed number: `i64` has the same bits
   } else {
     c.as.i64 = value.integer().value_or(0);
   }
@@ -225,7 +225,7 @@ ht_status ht_model_metadata_at(const ht_model* model, size_t index, const ht_met
     HT_TRY(require(model != nullptr, "model"));
     HT_TRY(require(item != nullptr, "item"));
     HT_TRY(ht::c::check_position(index, ht_model_metadata_count(model), "keys of the metadata"));
-    *item = HT_TRY(ht::c::item_at(*model, ht::c::listed(*model, index)));
+    *item = HT_TRY(ht::c::item_at(*model, ht::c::metadata_index_of(*model, index)));
     return {};
   });
 }

@@ -14,7 +14,7 @@ using ht::c::require;
 namespace ht::c {
 namespace {
 
-Result<void> give_model(const Result<Model>& opened, ht_model** model) {
+Result<void> set_model(const Result<Model>& opened, ht_model** model) {
   if (!opened) return fail(opened.error());
   *model = new ht_model(*opened);
   return {};
@@ -66,8 +66,8 @@ ht_status ht_model_open(const char* path, const ht_open_options* options, ht_mod
   return call(error, [&]() -> Result<void> {
     HT_TRY(require(path != nullptr, "path"));
     HT_TRY(require(model != nullptr, "model"));
-    const auto how = HT_TRY(ht::c::open_options(options));
-    return ht::c::give_model(Model::open(path, how), model);
+    const auto open_options = HT_TRY(ht::c::open_options(options));
+    return ht::c::set_model(Model::open(path, open_options), model);
   });
 }
 
@@ -76,14 +76,14 @@ ht_status ht_model_open_merged(const char* const* paths, size_t path_count, cons
   return call(error, [&]() -> Result<void> {
     HT_TRY(require(paths != nullptr || path_count == 0, "paths"));
     HT_TRY(require(model != nullptr, "model"));
-    const auto how = HT_TRY(ht::c::open_options(options));
+    const auto open_options = HT_TRY(ht::c::open_options(options));
     std::vector<std::filesystem::path> all;
     all.reserve(path_count);
     for (std::size_t i = 0; i < path_count; ++i) {
       HT_TRY(require(paths[i] != nullptr, "paths"));
       all.emplace_back(paths[i]);
     }
-    return ht::c::give_model(Model::open_merged(all, how), model);
+    return ht::c::set_model(Model::open_merged(all, open_options), model);
   });
 }
 
@@ -97,17 +97,17 @@ ht_status ht_model_open_bytes(const void* data, size_t bytes, void (*release)(vo
       owner = std::shared_ptr<const void>(data, [release, context](const void*) { release(context); });
     HT_TRY(require(data != nullptr || bytes == 0, "data"));
     HT_TRY(require(model != nullptr, "model"));
-    const auto how = HT_TRY(ht::c::open_options(options));
+    const auto open_options = HT_TRY(ht::c::open_options(options));
     const ht::Bytes file(static_cast<const std::byte*>(data), bytes);
-    return ht::c::give_model(Model::from_bytes(file, std::move(owner), how), model);
+    return ht::c::set_model(Model::from_bytes(file, std::move(owner), open_options), model);
   });
 }
 
 ht_status ht_model_open_fd(int fd, const ht_open_options* options, ht_model** model, ht_error** error) {
   return call(error, [&]() -> Result<void> {
     HT_TRY(require(model != nullptr, "model"));
-    const auto how = HT_TRY(ht::c::open_options(options));
-    return ht::c::give_model(Model::from_fd(fd, how), model);
+    const auto open_options = HT_TRY(ht::c::open_options(options));
+    return ht::c::set_model(Model::from_fd(fd, open_options), model);
   });
 }
 

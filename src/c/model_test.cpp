@@ -136,7 +136,7 @@ TEST_F(CModel, bytes_are_released_after_the_last_handle) {
   EXPECT_EQ(released_, 1);
 }
 
-TEST_F(CModel, bytes_are_released_before_a_failure) {
+TEST_F(CModel, bytes_are_released_before_a_failed_open_returns) {
   ht_model* model = nullptr;
   const auto count = [](void* context) { ++*static_cast<int*>(context); };
   EXPECT_EQ(ht_model_open_bytes("no model", 8, count, &released_, nullptr, &model, nullptr), HT_BAD_MAGIC);

@@ -122,17 +122,17 @@ TEST_F(COutOfMemory, every_function_returns_out_of_memory) {
       return values == nullptr ? HT_OUT_OF_MEMORY : ht_model_metadata_at(values.get(), i, &item, e);
     });
   }
-  ht_tensor* got = nullptr;
+  ht_tensor* result = nullptr;
   const auto drop = [&](ht_status status) {
-    if (status == HT_OK) ht_tensor_free(got);
+    if (status == HT_OK) ht_tensor_free(result);
     return status;
   };
   run_with_failing_allocations(
-      "get", [&](ht_error** e) { return drop(ht_model_get(model.get(), "w", 0, &got, e)); });
+      "get", [&](ht_error** e) { return drop(ht_model_get(model.get(), "w", 0, &result, e)); });
   run_with_failing_allocations("at",
-                               [&](ht_error** e) { return drop(ht_model_at(model.get(), 1, &got, e)); });
+                               [&](ht_error** e) { return drop(ht_model_at(model.get(), 1, &result, e)); });
   run_with_failing_allocations(
-      "rows", [&](ht_error** e) { return drop(ht_tensor_rows(tensor.get(), 1, 2, &got, e)); });
+      "rows", [&](ht_error** e) { return drop(ht_tensor_rows(tensor.get(), 1, 2, &result, e)); });
   const void* data = nullptr;
   run_with_failing_allocations("data",
                                [&](ht_error** e) { return ht_tensor_data(tensor.get(), &data, nullptr, e); });

@@ -15,7 +15,7 @@ namespace {
 
 // Copies strided elements to new memory in row-major order. The element width must be a whole number of
 // bytes.
-Result<Storage> gathered(const ht_tensor_to_save& tensor, const ElementType& type) {
+Result<Storage> gather(const ht_tensor_to_save& tensor, const ElementType& type) {
   const layout::Extents dims(tensor.dims, tensor.rank);
   if (!type.is_dense() || type.bits % 8 != 0) {
     return fail(Error(ErrorCode::unsupported_encoding, "strided_elements_are_whole_bytes",
@@ -50,7 +50,7 @@ Result<Storage> gathered(const ht_tensor_to_save& tensor, const ElementType& typ
 Result<Storage> storage_of(const ht_tensor_to_save& tensor, const ElementType& type) {
   const layout::Extents dims(tensor.dims, tensor.rank);
   if (tensor.strides != nullptr && !layout::is_row_major(dims, {tensor.strides, tensor.rank}))
-    return gathered(tensor, type);
+    return gather(tensor, type);
   return Storage::borrowed_read_only(Bytes(static_cast<const std::byte*>(tensor.data), tensor.bytes));
 }
 
@@ -97,7 +97,7 @@ Result<Metadata> metadata_to_save(const ht_metadata_item* items, std::size_t cou
 }
 
 // The arguments of a save, converted to types of the C++ library.
-struct Saving {
+struct SaveInput {
   Work work;
   std::vector<TensorToSave> tensors;
   SaveOptions options;
@@ -105,7 +105,7 @@ struct Saving {
 };
 
 Result<void> read_arguments(const ht_tensor_to_save* tensors, std::size_t count,
-                            const ht_save_options* options, Saving& into) {
+                            const ht_save_options* options, SaveInput& into) {
   const auto read = HT_TRY(read_struct(options, "options"));
   auto all = HT_TRY(conversion(read.convert, into.work));
   if (!all.module.empty()) {
@@ -115,7 +115,7 @@ Result<void> read_arguments(const ht_tensor_to_save* tensors, std::size_t count,
   }
   into.dry_run = all.dry_run;
   into.tensors = HT_TRY(to_save(tensors, count));
-  into.options = {.convert = std::move(all.what), .apply = std::move(all.how)};
+  into.options = {.convert = std::move(all.convert), .apply = std::move(all.apply)};
   into.options.metadata = HT_TRY(metadata_to_save(read.metadata, read.metadata_count));
   return {};
 }
@@ -131,7 +131,7 @@ ht_status ht_save(const char* target, const ht_tensor_to_save* tensors, size_t t
                   const ht_save_options* options, const ht_converted** converted, ht_error** error) {
   return call(error, [&]() -> Result<void> {
     HT_TRY(require(target != nullptr, "target"));
-    ht::c::Saving saving;
+    ht::c::SaveInput saving;
     HT_TRY(ht::c::read_arguments(tensors, tensor_count, options, saving));
     const auto plan = HT_TRY(ht::plan_save(target, saving.tensors, saving.options));
     ht::Converted done;
@@ -153,11 +153,11 @@ ht_status ht_save_to_memory(const ht_tensor_to_save* tensors, size_t tensor_coun
                             void* context, ht_error** error) {
   return call(error, [&]() -> Result<void> {
     HT_TRY(require(allocate != nullptr, "allocate"));
-    ht::c::Saving saving;
+    ht::c::SaveInput saving;
     HT_TRY(ht::c::read_arguments(tensors, tensor_count, options, saving));
-    const auto give = [&](std::uint64_t bytes) {
+    const auto allocate_file = [&](std::uint64_t bytes) {
       return static_cast<std::byte*>(allocate(context, static_cast<std::size_t>(bytes)));
     };
-    return ht::save_to_memory(saving.tensors, give, saving.options);
+    return ht::save_to_memory(saving.tensors, allocate_file, saving.options);
   });
 }

@@ -87,7 +87,7 @@ TEST_F(CSave, strided_elements_are_whole_bytes) {
   EXPECT_EQ(failed_.rule(), "strided_elements_are_whole_bytes");
 }
 
-TEST_F(CSave, later_versions_of_an_array_have_larger_elements) {
+TEST_F(CSave, array_elements_of_a_later_version_are_larger) {
   struct Later {
     ht_tensor_to_save known;
     std::uint64_t field;
@@ -142,7 +142,7 @@ TEST_F(CSave, splat_of_a_model_is_saved) {
   EXPECT_EQ(std::string(bytes, 8), "abababab");
 }
 
-TEST_F(CSave, metadata_of_every_type_there_and_back) {
+TEST_F(CSave, metadata_of_every_type_round_trips) {
   testing::write_file(folder_ / "all.gguf", testing::all_values(std::endian::little).bytes());
   const auto source = open("all.gguf");
   std::vector<ht_metadata_item> items;

@@ -156,16 +156,16 @@ ht_status ht_tensor_read(const ht_tensor* tensor, const ht_slice* slices, size_t
   return call(error, [&]() -> Result<void> {
     HT_TRY(require(tensor != nullptr, "tensor"));
     const auto read = HT_TRY(ht::c::read_struct(options, "options"));
-    ht::AnyTensor::ReadOptions how;
+    ht::AnyTensor::ReadOptions read_options;
     const auto stored = tensor->tensor.type();
     if (read.type != HT_TYPE_UNKNOWN && read.type != ht::c::number_of(stored.dtype, stored.encoding))
-      how.dtype = HT_TRY(ht::c::known_dtype(read.type, "type"));
+      read_options.dtype = HT_TRY(ht::c::known_dtype(read.type, "type"));
     const auto rounding = HT_TRY(ht::c::rounding(read.rounding, read.saturate, read.seed));
-    if (read.rounding != HT_ROUND_NONE) how.rounding = rounding;
-    how.unpack = read.unpack != 0;
+    if (read.rounding != HT_ROUND_NONE) read_options.rounding = rounding;
+    read_options.unpack = read.unpack != 0;
     ht::c::Work work;
-    how.work = HT_TRY(work.start(read.work));
-    return ht::c::read_elements(*tensor, slices, slice_count, how, out, bytes);
+    read_options.work = HT_TRY(work.start(read.work));
+    return ht::c::read_elements(*tensor, slices, slice_count, read_options, out, bytes);
   });
 }
 
@@ -203,8 +203,8 @@ ht_status ht_tensor_statistics(const ht_tensor* tensor, const ht_work* work, ht_
     HT_TRY(require(tensor != nullptr, "tensor"));
     HT_TRY(ht::c::check_output(statistics, "statistics"));
     ht::c::Work running;
-    const auto how = HT_TRY(running.start(work));
-    const auto found = HT_TRY(ht::statistics(tensor->tensor, how));
+    const auto work_options = HT_TRY(running.start(work));
+    const auto found = HT_TRY(ht::statistics(tensor->tensor, work_options));
     ht::c::write_struct(statistics, {.size = sizeof(ht_statistics),
                                      .count = found.count,
                                      .zeros = found.zeros,

@@ -94,9 +94,9 @@ TEST_F(CTensor, data_is_in_place) {
   ASSERT_EQ(ht_tensor_data(tensor.get(), &data, &bytes, failed_.out()), HT_OK) << failed_;
   EXPECT_EQ(bytes, 24U);
   EXPECT_EQ(std::memcmp(data, floats_.data(), 24), 0);
-  const void* again = nullptr;
-  ASSERT_EQ(ht_tensor_data(get(model, "w").get(), &again, nullptr, failed_.out()), HT_OK) << failed_;
-  EXPECT_EQ(again, data);
+  const void* second_data = nullptr;
+  ASSERT_EQ(ht_tensor_data(get(model, "w").get(), &second_data, nullptr, failed_.out()), HT_OK) << failed_;
+  EXPECT_EQ(second_data, data);
 }
 
 TEST_F(CTensor, private_data_is_writable_and_changes_neither_the_file_nor_other_functions) {
@@ -110,9 +110,10 @@ TEST_F(CTensor, private_data_is_writable_and_changes_neither_the_file_nor_other_
   ASSERT_EQ(bytes, 24U);
   EXPECT_EQ(static_cast<float*>(data)[5], 6);
   static_cast<float*>(data)[5] = 7;
-  void* again = nullptr;
-  ASSERT_EQ(ht_tensor_private_data(get(model, "w").get(), &again, nullptr, failed_.out()), HT_OK) << failed_;
-  EXPECT_EQ(again, data);
+  void* second_data = nullptr;
+  ASSERT_EQ(ht_tensor_private_data(get(model, "w").get(), &second_data, nullptr, failed_.out()), HT_OK)
+      << failed_;
+  EXPECT_EQ(second_data, data);
   const void* shared = nullptr;
   ASSERT_EQ(ht_tensor_data(tensor.get(), &shared, nullptr, failed_.out()), HT_OK) << failed_;
   EXPECT_EQ(static_cast<const float*>(shared)[5], 6);
@@ -239,7 +240,7 @@ TEST_F(CTensor, type_to_read_is_a_dtype) {
       << failed_;
 }
 
-TEST_F(CTensor, every_dtype_is_read_as_the_library_reads_it) {
+TEST_F(CTensor, read_and_value_agree_for_every_real_dtype) {
   std::vector<std::uint8_t> noise(128);
   std::iota(noise.begin(), noise.end(), std::uint8_t{3});
   const std::vector<std::int64_t> dims{4, 4};
@@ -270,7 +271,7 @@ TEST_F(CTensor, value_outside_is_out_of_bounds) {
   EXPECT_EQ(value, 7);
 }
 
-TEST_F(CTensor, statistics_are_those_of_the_library) {
+TEST_F(CTensor, statistics_cover_all_elements) {
   const auto tensor = column_major();
   auto found = sized<ht_statistics>();
   ASSERT_EQ(ht_tensor_statistics(tensor.get(), nullptr, &found, failed_.out()), HT_OK) << failed_;

@@ -47,7 +47,7 @@ TEST_F(CThreads, metadata_is_built_once) {
   EXPECT_EQ(different, 0);
 }
 
-TEST_F(CThreads, one_model_is_used_by_all) {
+TEST_F(CThreads, all_threads_read_one_model) {
   const auto model = small_model();
   ASSERT_EQ(ht_model_seal(model.get(), nullptr, nullptr, failed_.out()), HT_OK) << failed_;
   const auto shared = get(model, "w");
@@ -94,8 +94,8 @@ TEST_F(CThreads, one_model_is_used_by_all) {
   EXPECT_EQ(failures, 0);
 }
 
-// Every thread writes files of its own; all threads seal and evict the one model.
-TEST_F(CThreads, one_model_is_written_by_all) {
+// Every thread writes files of its own; all threads seal and evict the same model.
+TEST_F(CThreads, all_threads_convert_and_seal_one_model) {
   const auto model = small_model();
   const auto shared = get(model, "w");
   std::mutex mutex;

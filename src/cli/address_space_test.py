@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every verb works on a file that is larger than the address space that the process may use (`ulimit -v`).
+"""Verbs that read tensor data work on a file that is larger than the address space limit (`ulimit -v`).
 
 Usage: address_space_test.py PROGRAM. Exits with 77 and prints the reason if it is skipped.
 """

@@ -24,7 +24,7 @@ namespace {
 
 struct Verb {
   std::string_view name;
-  std::string_view line;
+  std::string_view summary;
   std::string_view example;  // works after: htensor synth model.safetensors --preset llama-1b --size 100M
   Register add;
   bool opens_models = true;
@@ -37,19 +37,21 @@ Action register_version(CLI::App& /*verb*/) {
 #else
     constexpr std::string_view build = "debug";
 #endif
-    // The kernel that uses CPU features beyond the baseline.
-    const auto kernel = crc64nvme_kernel();
-    const bool baseline = kernel == "table";
+    const std::string_view features = cpu_features();  // separated by spaces
     const bool has_sha256 = Hasher::make(HashAlgorithm::sha256).has_value();
     if (common.is_json()) {
+      std::string cpu;
+      for (const auto feature : std::views::split(features, ' '))
+        cpu += (cpu.empty() ? "" : ",") + json_string(std::string_view(feature.begin(), feature.end()));
       print(fmt::format(R"({{"version":{},"build":{},"compiler":{},"cpu":[{}],"parts":[{}]}})"
                         "\n",
-                        json_string(library_version), json_string(build), json_string(__VERSION__),
-                        baseline ? "" : json_string(kernel), has_sha256 ? json_string("openssl") : ""));
+                        json_string(library_version), json_string(build), json_string(__VERSION__), cpu,
+                        has_sha256 ? json_string("openssl") : ""));
     } else {
       print(fmt::format("htensor {} ({} build, compiler {})\n", library_version, build, __VERSION__));
       print(fmt::format("cpu features in use: {}\noptional parts: {}\n",
-                        baseline ? "only the baseline" : kernel, has_sha256 ? "openssl (sha256)" : "none"));
+                        features.empty() ? "only the baseline" : features,
+                        has_sha256 ? "openssl (sha256)" : "none"));
     }
     return Exit::good;
   };
@@ -155,7 +157,7 @@ std::string usage_text(const CLI::ParseError& error) {
 Exit bad_usage(const CLI::ParseError& error, const CLI::App& app, bool json) {
   const std::string help_hint = fmt::format("see `{} --help`", app.get_name());
   const auto extra = app.remaining();
-  // Reported first, because a misspelled option may be the cause of a missing one.
+  // An unknown option is reported first: its misspelling may be the reason that a required one is missing.
   const auto option = std::ranges::find_if(extra, [](const auto& word) { return word.starts_with('-'); });
   if (option != extra.end()) {
     return bad_usage(fmt::format("unknown option '{}'", *option), nearest_option(app, *option, help_hint),
@@ -177,7 +179,7 @@ Exit unknown_verb(std::string_view name, bool json) {
 
 std::string verb_lines() {
   std::string out;
-  for (const auto& verb : verbs) out += fmt::format("  {:<9} {}\n", verb.name, verb.line);
+  for (const auto& verb : verbs) out += fmt::format("  {:<9} {}\n", verb.name, verb.summary);
   return out += "\nSee `htensor VERB --help` for the options and an example of each.\n";
 }
 
@@ -251,7 +253,7 @@ void parse(CLI::App& app, std::span<const char* const> arguments, std::size_t ve
 // `verb` is null if the arguments name no verb: for --help, --version or the list of verbs.
 Exit run_verb(const Verb* verb, std::span<const char* const> arguments, std::size_t verb_at, bool json) {
   // Only options of this verb are added: adding all costs more than listing a small file.
-  CLI::App app(verb != nullptr ? std::string(verb->line) : "A program for model weights",
+  CLI::App app(verb != nullptr ? std::string(verb->summary) : "A program for model weights",
                verb != nullptr ? fmt::format("htensor {}", verb->name) : "htensor");
   Common common;
   std::string progress = "auto";

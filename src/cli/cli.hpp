@@ -83,23 +83,24 @@ using PathAction = std::function<Result<Exit>(const std::string& path, const Com
 
 /// Whether the user requested a stop. Long work polls it and fails with `interruption`.
 [[nodiscard]] bool interrupted() noexcept;
-/// The message is "stopped: " and the progress of the work.
+/// Returns a `cancelled` error whose message is "stopped: " and the progress of the work.
 [[nodiscard]] Error interruption(std::string_view progress = "output is incomplete");
 
 /// Writes to stdout; all output goes through this function. A failure is reported once, at exit. With --json
-/// a verb prints one object and a newline, in any number of pieces. The first piece must be longer than its
-/// brace.
+/// a verb prints one object and a newline, in any number of pieces. The first piece must not be only the
+/// opening brace.
 void print(std::string_view text);
 /// Writes to stderr; a failure is ignored.
 void print_error(std::string_view text);
-/// Whether the last line on stdout is not complete and stdout is a terminal.
+/// Whether stdout is a terminal and its last line has no newline yet.
 [[nodiscard]] bool is_line_open() noexcept;
 /// Warns about a seal that names a replaced file and was not renewed, because it covers other files too.
 void warn_of_stale_seal(const std::optional<std::filesystem::path>& seal, const Common& common);
 
 /// Writes the error and its hint to stderr, one line each.
 void print_diagnostic(const Error& error);
-/// Reports an error that is the verb's answer, on stderr or as JSON if requested; returns Exit::negative.
+/// Reports an error that is a result of the verb, such as a checksum mismatch, on stderr or as JSON if
+/// requested. Returns Exit::negative.
 [[nodiscard]] Exit print_negative(const Error& error, const Common& common);
 
 }  // namespace ht::cli

@@ -75,7 +75,7 @@ TEST_F(Cli, work_is_not_stopped) {
                        program() + "' synth big.ht --preset matrix -q --size 64G 2>err";
   EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 130);
   EXPECT_THAT(text_of("err"), ::testing::ContainsRegex("stopped: [0-9]+ of 68719476736 bytes written, "
-                                                       "nothing left behind \\[cancelled\\]"));
+                                                       "no file changed \\[cancelled\\]"));
 }
 
 TEST_F(Cli, ignored_signals_stay_ignored) {
@@ -86,13 +86,15 @@ TEST_F(Cli, ignored_signals_stay_ignored) {
 
 TEST_F(Cli, closed_or_full_stderr_changes_nothing) {
   const std::string in_folder = "cd '" + folder_.path().string() + "' && '" + program() + "' ";
-  for (const std::string how : {" 2>&-", " 2>/dev/full"}) {
-    EXPECT_EQ(WEXITSTATUS(std::system(std::string(in_folder).append("ls none.ht").append(how).c_str())), 2)
-        << how;
+  for (const std::string redirection : {" 2>&-", " 2>/dev/full"}) {
+    EXPECT_EQ(
+        WEXITSTATUS(std::system(std::string(in_folder).append("ls none.ht").append(redirection).c_str())), 2)
+        << redirection;
     const std::string synth = "synth c.ht --force --preset matrix --size 2M --progress=always -q";
-    EXPECT_EQ(WEXITSTATUS(std::system(std::string(in_folder).append(synth).append(how).c_str())), 0) << how;
+    EXPECT_EQ(WEXITSTATUS(std::system(std::string(in_folder).append(synth).append(redirection).c_str())), 0)
+        << redirection;
     ASSERT_EQ(run("synth d.ht --force --preset matrix --size 2M -q").status, 0);
-    EXPECT_EQ(text_of("c.ht"), text_of("d.ht")) << how;
+    EXPECT_EQ(text_of("c.ht"), text_of("d.ht")) << redirection;
   }
 }
 
@@ -114,6 +116,17 @@ TEST_F(Cli, progress_goes_to_stderr_on_request) {
 TEST_F(Cli, version_is_the_version_of_the_build) {
   EXPECT_THAT(run("version").out, StartsWith("htensor " HT_PROJECT_VERSION " "));
   EXPECT_THAT(run("version --json").out, StartsWith(R"({"version":")" HT_PROJECT_VERSION R"(",)"));
+}
+
+TEST_F(Cli, version_lists_all_cpu_features_in_use) {
+  const std::string features(cpu_features());
+  EXPECT_THAT(
+      run("version").out,
+      HasSubstr("cpu features in use: " + (features.empty() ? "only the baseline" : features) + "\n"));
+  std::string list;
+  for (const char c : features) list += c == ' ' ? "\",\"" : std::string(1, c);
+  EXPECT_THAT(run("version --json").out,
+              HasSubstr(R"("cpu":[)" + (list.empty() ? "" : '"' + list + '"') + "]"));
 }
 
 }  // namespace

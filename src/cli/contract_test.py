@@ -76,10 +76,10 @@ class Contract(unittest.TestCase):
         for verbs, options, _, missing in rows():
             for verb in verbs:
                 text = run(verb, "--help").stdout
-                there = set(re.findall(r"^  (?:-\w,)?(--[a-z][a-z-]*)", text, re.MULTILINE)) - GLOBAL
+                in_help = set(re.findall(r"^  (?:-\w,)?(--[a-z][a-z-]*)", text, re.MULTILINE)) - GLOBAL
                 with self.subTest(verb=verb):
-                    self.assertEqual(there, options)
-                    self.assertFalse(there & missing, "an existing option is listed as missing")
+                    self.assertEqual(in_help, options)
+                    self.assertFalse(in_help & missing, "an existing option is listed as missing")
 
     def test_json_has_the_keys_of_the_table(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -112,7 +112,7 @@ class Contract(unittest.TestCase):
             value = document[key]
             for each in value if isinstance(value, list) else [value]:
                 self.check_keys(each, inner)
-            self.assertTrue(value, f"'{key}' is empty, so its keys are not seen")
+            self.assertTrue(value, f"'{key}' is empty, so its keys are not checked")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def main():
     for paths in re.findall(r"(?:RPATH|RUNPATH)\).*\[(.*)\]", output):
         for path in paths.split(":"):
             if not path.startswith(("/", "$ORIGIN")):
-                sys.exit(f"{sys.argv[1]} looks for libraries in '{path}', which is the current folder's")
+                sys.exit(f"{sys.argv[1]} looks for libraries in '{path}', which is relative to the current folder")
 
 
 if __name__ == "__main__":

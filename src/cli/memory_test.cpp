@@ -51,7 +51,7 @@ class ListingMemory : public ::testing::Test {
     testing::write_file(path_, encoded.header);
   }
 
-  // The peak memory of the program.
+  // The peak of the memory that the program allocates with these options.
   std::size_t peak_of(const std::vector<const char*>& options) { return peak_of("ls", options); }
   std::size_t peak_of(const char* verb, const std::vector<const char*>& options) {
     const std::string path = path_.string();

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares values that htensor converts and measures with numpy and, if it is installed, torch.
+"""Compares the converted values and the statistics of htensor with numpy and, if it is installed, torch.
 
 Usage: numpy_values_test.py HTENSOR. Exits with 77 and prints the reason if it is skipped.
 """

@@ -15,8 +15,9 @@ namespace ht::cli {
 /// Whether the user may leave an argument or option out.
 enum class Presence : std::uint8_t { optional, required };
 
-/// An option that takes text, or an argument if its name has no dashes. `usage` is the spelling in the help:
-/// name and value of an option, "--slice SLICE", or an argument, "PATH...", which is named by its first word.
+/// An option that takes text, or an argument if `usage` has no leading dash. `usage` is shown in the help:
+/// the name and value of an option, such as "--slice SLICE", or an argument, such as "PATH...", whose name is
+/// the text before the first dot or space.
 void add_text(CLI::App& verb, const std::string& usage, std::string& text, const std::string& description,
               Presence presence = Presence::optional);
 

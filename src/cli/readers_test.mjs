@@ -8,7 +8,7 @@ import path from "node:path";
 const [modules, kind, target] = process.argv.slice(2);
 const require = createRequire(path.join(modules, "x.js"));
 
-// Stands for a hub with one repository: the folder.
+// Replaces the HTTP requests to the hub: serves the files of the folder as those of a repository.
 async function fetchFromFolder(url, options = {}) {
   const name = decodeURIComponent(new URL(url).pathname.split(/\/(?:resolve|raw)\/main\//)[1]);
   const file = path.join(target, name);

@@ -126,11 +126,11 @@ class Readers(unittest.TestCase):
         self.assertEqual(read_safetensors(self.folder / "back.safetensors"), (tensors, metadata))
 
     def read_by_node(self, kind, path):
-        """Returns what a package of Hugging Face reads; None, after a line of output, if it is missing."""
+        """Returns the JSON that a Hugging Face package reads; None if the package is missing, which is printed."""
         modules = os.environ.get("HT_NODE_MODULES", "")
         package = {"gguf": "gguf", "safetensors": "hub"}[kind]
         if shutil.which("node") is None or not pathlib.Path(modules, "@huggingface", package).is_dir():
-            print(f"skipped: @huggingface/{package} (node, and HT_NODE_MODULES that names the folder with it)")
+            print(f"skipped: @huggingface/{package} not found (needs node, and the folder with it in HT_NODE_MODULES)")
             return None
         script = pathlib.Path(__file__).with_suffix(".mjs")
         read = subprocess.run(["node", str(script), modules, kind, str(path)], capture_output=True, text=True, check=False)
@@ -141,9 +141,9 @@ class Readers(unittest.TestCase):
         source, target = self.folder / "m.safetensors", self.folder / "m.gguf"
         write_safetensors(source, {"a.weight": ("F32", (2, 3), bytes(24)), "b": ("F16", (5,), bytes(10))})
         self.convert(source, target)
-        said = self.read_by_node("gguf", target)
-        if said is not None:
-            reported = {each["name"]: (each["dtype"], each["shape"]) for each in said["tensorInfos"]}
+        result = self.read_by_node("gguf", target)
+        if result is not None:
+            reported = {each["name"]: (each["dtype"], each["shape"]) for each in result["tensorInfos"]}
             self.assertEqual(reported, {"a.weight": (0, [3, 2]), "b": (1, [5])})
 
     def test_huggingface_reads_quantized_gguf_and_its_metadata(self):
@@ -151,27 +151,27 @@ class Readers(unittest.TestCase):
         self.assertEqual(run("synth", "-q", source, "--preset", "llama-1b-q4_k_m", "--size", "4M").returncode, 0)
         self.convert(source, self.folder / "m.irpa")
         self.convert(self.folder / "m.irpa", target)
-        said = self.read_by_node("gguf", target)
-        if said is None:
+        result = self.read_by_node("gguf", target)
+        if result is None:
             return
         listed = json.loads(run("ls", "--json", source).stdout)
         numbers = {"F32": 0, "F16": 1, "Q4_K": 12, "Q6_K": 14}
-        reported = {each["name"]: (each["dtype"], each["shape"][::-1]) for each in said["tensorInfos"]}
+        reported = {each["name"]: (each["dtype"], each["shape"][::-1]) for each in result["tensorInfos"]}
         self.assertEqual(reported, {each["name"]: (numbers[each["dtype"]], each["shape"]) for each in listed["tensors"]})
-        # The package lists every tensor that was written, and adds header fields.
+        # The package adds fields of the header to the metadata.
         for key, value in listed["metadata"].items():
             if isinstance(value, (str, int)):
-                self.assertEqual(said["metadata"][key], value, key)
+                self.assertEqual(result["metadata"][key], value, key)
 
     def test_huggingface_reads_safetensors(self):
         tensors = {"a": ("F32", (2, 3), bytes(24)), "é漢字🙂": ("BF16", (5,), bytes(10)), "none": ("F8_E4M3", (0, 7), b"")}
         metadata = {"format": "pt"}
         write_safetensors(self.folder / "s.safetensors", tensors, metadata)
         self.convert(self.folder / "s.safetensors", self.folder / "model.safetensors")
-        said = self.read_by_node("safetensors", self.folder)
-        if said is None:
+        result = self.read_by_node("safetensors", self.folder)
+        if result is None:
             return
-        header = said["header"]
+        header = result["header"]
         self.assertEqual(header.pop("__metadata__"), metadata)
         reported = {name: (each["dtype"], tuple(each["shape"])) for name, each in header.items()}
         self.assertEqual(reported, {name: (dtype, shape) for name, (dtype, shape, _) in tensors.items()})
@@ -180,12 +180,12 @@ class Readers(unittest.TestCase):
         names = [f"model.layers.{i}.weight" for i in range(7)]
         write_safetensors(self.folder / "s.safetensors", {name: ("F16", (8, 8), bytes(128)) for name in names})
         self.convert(self.folder / "s.safetensors", self.folder / "model.safetensors", "--shard-size", "300")
-        said = self.read_by_node("safetensors", self.folder)
-        if said is None:
+        result = self.read_by_node("safetensors", self.folder)
+        if result is None:
             return
-        self.assertTrue(said["sharded"])
-        self.assertEqual(list(said["index"]["weight_map"]), names)
-        self.assertEqual([name for header in said["headers"].values() for name in header if name != "__metadata__"], names)
+        self.assertTrue(result["sharded"])
+        self.assertEqual(list(result["index"]["weight_map"]), names)
+        self.assertEqual([name for header in result["headers"].values() for name in header if name != "__metadata__"], names)
 
 
 def main():

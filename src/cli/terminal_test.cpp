@@ -14,11 +14,12 @@ namespace {
 struct Screen {
   std::vector<std::string> lines;
   std::string sent;
-  std::size_t widest = 0;  // columns that were in use at any time
+  std::size_t widest = 0;  // the most columns that any line had, also before it was erased
 };
 
-// Emulates what the program uses of a terminal: text, carriage return, newline, erasing to the line's end.
-Screen shown(std::string sent) {
+// Emulates the terminal functions that the program uses: text, carriage return, newline, erasing to the end
+// of the line.
+Screen emulate_terminal(std::string sent) {
   Screen screen{.lines = {""}, .sent = std::move(sent), .widest = 0};
   for (std::size_t i = 0; i < screen.sent.size(); ++i) {
     auto& line = screen.lines.back();
@@ -63,13 +64,13 @@ class CliTerminal : public Cli {
     }
     std::string sent;
     std::array<char, 4096> piece{};
-    for (ssize_t got = 0; (got = read(terminal, piece.data(), piece.size())) > 0;)
-      sent.append(piece.data(), static_cast<std::size_t>(got));
+    for (ssize_t count = 0; (count = read(terminal, piece.data(), piece.size())) > 0;)
+      sent.append(piece.data(), static_cast<std::size_t>(count));
     close(terminal);
     int status = 0;
     waitpid(child, &status, 0);
     EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0) << sent;
-    return shown(std::move(sent));
+    return emulate_terminal(std::move(sent));
   }
 };
 
@@ -135,12 +136,12 @@ TEST_F(CliTerminal, metadata_fits_its_width) {
 }
 
 TEST_F(CliTerminal, progress_bar_is_erased_at_the_end) {
-  const auto made = run_on_terminal(
+  const auto synthesized = run_on_terminal(
       {"synth", "p.safetensors", "--preset", "llama-1b", "--size", "8M", "--progress=always"}, 30);
-  EXPECT_THAT(made.sent, HasSubstr("%  "));
-  EXPECT_LE(made.widest, 64U);
-  ASSERT_EQ(made.lines.size(), 2U) << made.sent;
-  EXPECT_THAT(made.lines[0], StartsWith("p.safetensors: "));
+  EXPECT_THAT(synthesized.sent, HasSubstr("%  "));
+  EXPECT_LE(synthesized.widest, 64U);
+  ASSERT_EQ(synthesized.lines.size(), 2U) << synthesized.sent;
+  EXPECT_THAT(synthesized.lines[0], StartsWith("p.safetensors: "));
   const auto sealed = run_on_terminal({"seal", "p.safetensors", "--progress=always"}, 40);
   EXPECT_THAT(sealed.sent, HasSubstr("%"));
   for (const auto& line : sealed.lines) EXPECT_THAT(line, Not(HasSubstr("%"))) << sealed.sent;

@@ -111,7 +111,7 @@ TEST_F(CliUsage, global_options_may_stand_before_the_verb) {
   EXPECT_THAT(run("--version").out, StartsWith("htensor "));
 }
 
-TEST_F(CliUsage, missing_key_and_missing_tensor_have_the_same_exit_status) {
+TEST_F(CliUsage, show_and_export_of_a_missing_tensor_exit_with_2) {
   write_safetensors("s.safetensors",
                     R"({"__metadata__":{"k":"v"},"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", 2);
   for (const std::string format : {"", " --json"}) {

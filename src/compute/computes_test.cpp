@@ -18,7 +18,7 @@ namespace {
 
 using Names = std::set<std::string_view>;
 
-// A dtype without numbers, and a number that the library does not know.
+// A dtype without numbers, and a floating-point dtype that the library does not know.
 struct Color {
   struct Family {};
   using Element = std::uint32_t;
@@ -36,9 +36,10 @@ struct F8_E3M4 {
   static constexpr NumberFacts number = number_facts(layout);
 };
 
-/// Tensors of one dtype on one device. Nothing compiles if the device does not store the dtype.
+/// Whether the operations of each slice compile for tensors of one dtype on one device. None compiles if the
+/// device does not store the dtype.
 template <class Dev, class D>
-struct Of {
+struct OperationsOf {
   static constexpr bool has_core = false;
   static constexpr bool has_linear = false;
   static constexpr bool has_nn = false;
@@ -46,7 +47,7 @@ struct Of {
 };
 template <class Dev, class D>
   requires Compatible<Dev, D>
-struct Of<Dev, D> {
+struct OperationsOf<Dev, D> {
   using Vector = Tensor<D, Rank<1>, Dev>;
   using Matrix = Tensor<D, Rank<2>, Dev>;
   using Cube = Tensor<D, Rank<3>, Dev>;
@@ -82,14 +83,14 @@ struct Of<Dev, D> {
   };
 };
 
-/// Each single operation: an operation that compiles although the slice is not listed would be missed by
-/// a check of all together.
+/// Whether any single operation of slice::Core compiles. `OperationsOf::has_core`, which requires all
+/// operations, does not detect one that compiles although the slice is not listed.
 template <class Dev, class D>
 constexpr bool has_any() {
   if constexpr (!Compatible<Dev, D>) {
     return false;
   } else {
-    using Matrix = typename Of<Dev, D>::Matrix;
+    using Matrix = typename OperationsOf<Dev, D>::Matrix;
     return requires(const Matrix& x) { x + x; } || requires(const Matrix& x) { x* x; } ||
            requires(const Matrix& x) { add_into(x, x); } || requires(const Matrix& x) { sum(x); } ||
            requires(const Matrix& x) { max(x); } || requires(const Matrix& x) { scale(x, x()); };
@@ -97,18 +98,18 @@ constexpr bool has_any() {
 }
 
 template <class Dev, class D>
-void expect_honest() {
+void expect_computes_is_exact() {
   SCOPED_TRACE(::testing::Message() << Dev::name << ' ' << D::name);
-  EXPECT_EQ((Computes<Dev, slice::Core, D>), (Of<Dev, D>::has_core));
+  EXPECT_EQ((Computes<Dev, slice::Core, D>), (OperationsOf<Dev, D>::has_core));
   EXPECT_EQ((Computes<Dev, slice::Core, D>), (has_any<Dev, D>()));
-  EXPECT_EQ((Computes<Dev, slice::Linear, D>), (Of<Dev, D>::has_linear));
-  EXPECT_EQ((Computes<Dev, slice::Nn, D>), (Of<Dev, D>::has_nn));
-  EXPECT_EQ((Computes<Dev, slice::Conv, D>), (Of<Dev, D>::has_conv));
+  EXPECT_EQ((Computes<Dev, slice::Linear, D>), (OperationsOf<Dev, D>::has_linear));
+  EXPECT_EQ((Computes<Dev, slice::Nn, D>), (OperationsOf<Dev, D>::has_nn));
+  EXPECT_EQ((Computes<Dev, slice::Conv, D>), (OperationsOf<Dev, D>::has_conv));
 }
 
 template <class Dev, class... Ds>
-void expect_all_honest(DTypeList<Ds...> /*all*/) {
-  (expect_honest<Dev, Ds>(), ...);
+void expect_all_computes_are_exact(DTypeList<Ds...> /*all*/) {
+  (expect_computes_is_exact<Dev, Ds>(), ...);
 }
 
 template <class Dev, class Slice, class... Ds>
@@ -119,18 +120,18 @@ Names computed_by(DTypeList<Ds...> /*all*/) {
 }
 
 TEST(Computes, is_true_where_operations_of_the_host_compile) {
-  expect_all_honest<Host>(AllDTypes{});
-  expect_honest<Host, Color>();
-  expect_honest<Host, F8_E3M4>();
+  expect_all_computes_are_exact<Host>(AllDTypes{});
+  expect_computes_is_exact<Host, Color>();
+  expect_computes_is_exact<Host, F8_E3M4>();
 }
 
 TEST(Computes, is_true_where_operations_of_opencl_compile) {
-  expect_all_honest<OpenCl<Cpu>>(AllDTypes{});
-  expect_all_honest<OpenCl<Gpu>>(AllDTypes{});
-  expect_honest<OpenCl<Cpu>, Color>();
+  expect_all_computes_are_exact<OpenCl<Cpu>>(AllDTypes{});
+  expect_all_computes_are_exact<OpenCl<Gpu>>(AllDTypes{});
+  expect_computes_is_exact<OpenCl<Cpu>, Color>();
 }
 
-// docs/compute.md: every number except BOOL in slice::Core, F32 and F64 in the other slices.
+// docs/compute.md: every dtype except BOOL in slice::Core, F32 and F64 in the other slices.
 TEST(Computes, lists_the_documented_dtypes_of_the_host) {
   EXPECT_EQ((computed_by<Host, slice::Core>(AllDTypes{})),
             (Names{"U4",      "I4",      "F4",          "F6_E2M3",     "F6_E3M2", "U8",  "I8",  "F8_E4M3",

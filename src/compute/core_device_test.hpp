@@ -27,11 +27,11 @@ using tests::must;
 template <class Dev>
 concept Transferable = Transfers<Dev> || std::same_as<Dev, Host>;
 
-// Few dtypes, because each of them is a copy of all tests for the compiler.
-/// The dtypes that the tests copy: a packed one, and others of several widths.
-using Copied = DTypeList<U4, BF16, F32, C64>;
+// Few dtypes, because the compiler instantiates all tests for each of them.
+/// The dtypes that the tests copy: a packed dtype and dtypes of several widths.
+using CopiedDTypes = DTypeList<U4, BF16, F32, C64>;
 /// The dtypes that the tests calculate with.
-using Calculated = DTypeList<I32, F32>;
+using CalculatedDTypes = DTypeList<I32, F32>;
 
 template <class... Ds, class Visit>
 void for_each_of(DTypeList<Ds...> /*listed*/, const Visit& visit) {
@@ -64,35 +64,35 @@ std::vector<std::uint64_t> codes(const Tensor<D, S>& tensor) {
   return all;
 }
 
-/// The tensor on the device.
+/// Copies a tensor to the device.
 template <class Dev, class D, class S>
-Tensor<std::remove_const_t<D>, S, Dev> put(const Tensor<D, S>& host) {
+Tensor<std::remove_const_t<D>, S, Dev> copy_to(const Tensor<D, S>& host) {
   using DType = std::remove_const_t<D>;
   if constexpr (Transferable<Dev>) {
     // A read-only tensor could share the memory of the host, which tests change.
     return must(to_device<Dev>(must(host.copy())));
   } else {
-    const auto there = must(Tensor<DType, S, Dev>::zeros(host.shape()));
-    auto to = there.begin();
+    const auto device_side = must(Tensor<DType, S, Dev>::zeros(host.shape()));
+    auto to = device_side.begin();
     for (const auto& element : host) {
       *to = static_cast<typename DType::Element>(element);
       ++to;
     }
-    return there;
+    return device_side;
   }
 }
 
 /// The stored bits of a tensor on the device.
 template <class D, class S, class Dev>
-std::vector<std::uint64_t> codes_of(const Tensor<D, S, Dev>& there) {
+std::vector<std::uint64_t> codes_of(const Tensor<D, S, Dev>& device_side) {
   using DType = std::remove_const_t<D>;
   if constexpr (Transferable<Dev>) {
-    const auto host = must(to_host(there));
-    EXPECT_EQ(host.shape(), there.shape());
+    const auto host = must(to_host(device_side));
+    EXPECT_EQ(host.shape(), device_side.shape());
     return codes(host);
   } else {
     std::vector<std::uint64_t> all;
-    for (const auto& element : there)
+    for (const auto& element : device_side)
       all.push_back(tests::code_of(static_cast<typename DType::Element>(element)));
     return all;
   }
@@ -118,7 +118,7 @@ void expect_zeros(S shape) {
 }
 
 TYPED_TEST_P(CoreOfDevice, zeros_have_no_bit_set) {
-  for_each_of(Copied{}, [&]<class D>() {
+  for_each_of(CopiedDTypes{}, [&]<class D>() {
     if constexpr (Compatible<TypeParam, D>) {
       SCOPED_TRACE(D::name);
       expect_zeros<TypeParam, D>(Rank<0>());
@@ -130,19 +130,19 @@ TYPED_TEST_P(CoreOfDevice, zeros_have_no_bit_set) {
   });
 }
 
-template <class Dev, class D>
-void expect_copies_of(const D& host) {
-  EXPECT_EQ(codes_of(put<Dev>(host)), codes(host));
+template <class Dev, class T>
+void expect_copies_of(const T& host) {
+  EXPECT_EQ(codes_of(copy_to<Dev>(host)), codes(host));
   if constexpr (Transferable<Dev>) {
     // A tensor is made contiguous by the transfer, and a read-only tensor may share its memory.
-    using ReadOnly = Tensor<const typename D::DType, typename D::ShapeType>;
+    using ReadOnly = Tensor<const typename T::DType, typename T::ShapeType>;
     EXPECT_EQ(codes_of(must(to_device<Dev>(host))), codes(host));
     EXPECT_EQ(codes_of(must(to_device<Dev>(ReadOnly(host)))), codes(host));
   }
 }
 
 TYPED_TEST_P(CoreOfDevice, keeps_every_bit_of_tensors_of_the_host) {
-  for_each_of(Copied{}, [&]<class D>() {
+  for_each_of(CopiedDTypes{}, [&]<class D>() {
     if constexpr (Compatible<TypeParam, D>) {
       SCOPED_TRACE(D::name);
       const auto host = coded<D>(Rank<2>(7, 13));
@@ -158,12 +158,14 @@ TYPED_TEST_P(CoreOfDevice, keeps_every_bit_of_tensors_of_the_host) {
 }
 
 TYPED_TEST_P(CoreOfDevice, views_show_the_elements_of_the_host) {
-  for_each_of(Copied{}, [&]<class D>() {
+  for_each_of(CopiedDTypes{}, [&]<class D>() {
     if constexpr (Compatible<TypeParam, D>) {
       SCOPED_TRACE(D::name);
       const auto host = coded<D>(Rank<3>(3, 5, 7));
-      const auto there = put<TypeParam>(host);
-      const auto expect_same = [&](const auto& view) { EXPECT_EQ(codes_of(view(there)), codes(view(host))); };
+      const auto device_side = copy_to<TypeParam>(host);
+      const auto expect_same = [&](const auto& view) {
+        EXPECT_EQ(codes_of(view(device_side)), codes(view(host)));
+      };
       expect_same([](const auto& t) { return t.transpose(); });
       expect_same([](const auto& t) { return t.template transpose<0, 2>(); });
       expect_same([](const auto& t) { return must(t.template select<1>(4)); });
@@ -179,12 +181,12 @@ TYPED_TEST_P(CoreOfDevice, views_show_the_elements_of_the_host) {
   });
 }
 
-/// Random views of one shape: a slice with steps in either direction, transposed or repeated. `there` and
-/// `host` have the same elements.
+/// Random views of one shape: a slice with steps in either direction, transposed or repeated. `device_side`
+/// and `host` have the same elements.
 template <class Dev, class D>
 struct RandomOperand {
   Tensor<const D, Rank<3>> host;
-  Tensor<const D, Rank<3>, Dev> there;
+  Tensor<const D, Rank<3>, Dev> device_side;
 
   explicit RandomOperand(const std::array<std::int64_t, 3>& extents)
       : RandomOperand(extents, Plan(extents)) {}
@@ -211,13 +213,14 @@ struct RandomOperand {
                                                     : Rank<3>(plan.whole[0], plan.whole[1], plan.whole[2]),
                                  plan.first)) {}
   RandomOperand(const std::array<std::int64_t, 3>& extents, const Plan& plan, const Tensor<D, Rank<3>>& all)
-      : host(view_of(extents, plan, all)), there(view_of(extents, plan, put<Dev>(all))) {}
+      : host(view_of(extents, plan, all)), device_side(view_of(extents, plan, copy_to<Dev>(all))) {}
 
   template <class On>
   static Tensor<const D, Rank<3>, On> view_of(const std::array<std::int64_t, 3>& extents, const Plan& plan,
                                               const Tensor<D, Rank<3>, On>& all) {
-    const Tensor<D, Rank<3>, On> turned = plan.is_transposed ? all.template transpose<0, 2>() : all;
-    const auto part = stepped<2>(stepped<1>(stepped<0>(turned, extents, plan), extents, plan), extents, plan);
+    const Tensor<D, Rank<3>, On> transposed = plan.is_transposed ? all.template transpose<0, 2>() : all;
+    const auto part =
+        stepped<2>(stepped<1>(stepped<0>(transposed, extents, plan), extents, plan), extents, plan);
     if (!plan.is_repeated || extents[1] == 0) return part;
     return must(must(part.template slice<1>(0, 1)).broadcast(Rank<3>(extents[0], extents[1], extents[2])));
   }
@@ -256,16 +259,16 @@ void expect_combines_any_views(Op op) {
     const auto extents = random_shape();
     const RandomOperand<Dev, D> a(extents);
     const RandomOperand<Dev, D> b(extents);
-    const auto there = must(combine(op, a.there, b.there));
-    RC_ASSERT(there.shape() == a.host.shape());
-    RC_ASSERT(there.is_contiguous());
-    RC_ASSERT(codes_of(there) == combined<D>(op, a.host, b.host));
+    const auto device_side = must(combine(op, a.device_side, b.device_side));
+    RC_ASSERT(device_side.shape() == a.host.shape());
+    RC_ASSERT(device_side.is_contiguous());
+    RC_ASSERT(codes_of(device_side) == combined<D>(op, a.host, b.host));
   }));
 }
 
 TYPED_TEST_P(CoreOfDevice, combines_views_of_any_shape_and_strides) {
   int tried = 0;
-  for_each_of(Calculated{}, [&]<class D>() {
+  for_each_of(CalculatedDTypes{}, [&]<class D>() {
     if constexpr (Compatible<TypeParam, D>) {
       using View = Tensor<const D, Rank<3>, TypeParam>;
       const auto try_operation = [&]<class Op>(Op op) {
@@ -282,10 +285,10 @@ TYPED_TEST_P(CoreOfDevice, combines_views_of_any_shape_and_strides) {
   EXPECT_GE(tried, 1) << "a device with slice::Core adds";
 }
 
-TYPED_TEST_P(CoreOfDevice, operators_are_those_of_combine) {
+TYPED_TEST_P(CoreOfDevice, operators_equal_a_loop_on_the_host) {
   using View = Tensor<F32, Rank<2>, TypeParam>;
   const auto host = counted<F32>(Rank<2>(4, 4), 3);
-  const auto a = put<TypeParam>(host);
+  const auto a = copy_to<TypeParam>(host);
   const auto expect_all = [&](const auto& results, auto op) {
     std::vector<std::uint64_t> expected;
     for (std::int64_t i = 0; i < 4; ++i) {
@@ -304,50 +307,50 @@ TYPED_TEST_P(CoreOfDevice, operators_are_those_of_combine) {
 TYPED_TEST_P(CoreOfDevice, writes_in_place_only_the_elements_of_the_view) {
   EXPECT_TRUE(rc::check([] {
     const auto host = counted<F32>(Rank<2>(6, 8), between(0, 50));
-    const auto there = put<TypeParam>(host);
+    const auto device_side = copy_to<TypeParam>(host);
     const std::int64_t first = between(0, 2);
     const std::int64_t step = between(1, 3);
     const auto part_of = [&](const auto& t) {
       return must(must(t.template slice<1>(first, 8, step)).template slice<0>(5, 1, -1));
     };
     const auto x = counted<F32>(Rank<2>(part_of(host).extent(1), 4), 7);
-    const auto x_there = put<TypeParam>(x).transpose();
+    const auto device_x = copy_to<TypeParam>(x).transpose();
     const auto apply = [&](auto op) {
       const auto into = part_of(host);
       for (std::int64_t i = 0; i < into.extent(0); ++i) {
         for (std::int64_t j = 0; j < into.extent(1); ++j) into(i, j) = op(into(i, j), x(j, i));
       }
     };
-    must(add_into(part_of(there), x_there));
+    must(add_into(part_of(device_side), device_x));
     apply(std::plus<>{});
-    RC_ASSERT(codes_of(there) == codes(host));
-    if constexpr (requires { multiply_into(part_of(there), x_there); }) {
-      must(multiply_into(part_of(there), x_there));
+    RC_ASSERT(codes_of(device_side) == codes(host));
+    if constexpr (requires { multiply_into(part_of(device_side), device_x); }) {
+      must(multiply_into(part_of(device_side), device_x));
       apply(std::multiplies<>{});
-      RC_ASSERT(codes_of(there) == codes(host));
+      RC_ASSERT(codes_of(device_side) == codes(host));
     }
-    if constexpr (requires { copy_into(part_of(there), x_there); }) {
-      must(copy_into(part_of(there), x_there));
+    if constexpr (requires { copy_into(part_of(device_side), device_x); }) {
+      must(copy_into(part_of(device_side), device_x));
       apply([](float, float new_value) { return new_value; });
-      RC_ASSERT(codes_of(there) == codes(host));
+      RC_ASSERT(codes_of(device_side) == codes(host));
     }
     // The target may be an operand.
-    must(add_into(there, there));
+    must(add_into(device_side, device_side));
     for (auto&& element : host) element += element;
-    RC_ASSERT(codes_of(there) == codes(host));
+    RC_ASSERT(codes_of(device_side) == codes(host));
   }));
 }
 
 TYPED_TEST_P(CoreOfDevice, copies_are_contiguous) {
   const auto host = coded<F32>(Rank<2>(5, 6));
-  const auto there = put<TypeParam>(host);
-  if constexpr (requires { there.copy(); }) {
-    const auto fresh = must(there.transpose().copy());
+  const auto device_side = copy_to<TypeParam>(host);
+  if constexpr (requires { device_side.copy(); }) {
+    const auto fresh = must(device_side.transpose().copy());
     EXPECT_TRUE(fresh.is_contiguous());
     EXPECT_EQ(codes_of(fresh), codes(host.transpose()));
-    EXPECT_EQ(codes_of(must(there.transpose().contiguous())), codes(host.transpose()));
-    EXPECT_EQ(must(there.contiguous()).storage(), there.storage());
-    EXPECT_FALSE(fresh.storage() == there.storage());
+    EXPECT_EQ(codes_of(must(device_side.transpose().contiguous())), codes(host.transpose()));
+    EXPECT_EQ(must(device_side.contiguous()).storage(), device_side.storage());
+    EXPECT_FALSE(fresh.storage() == device_side.storage());
   } else {
     GTEST_SKIP() << "the device does not copy";
   }
@@ -355,24 +358,24 @@ TYPED_TEST_P(CoreOfDevice, copies_are_contiguous) {
 
 TYPED_TEST_P(CoreOfDevice, reduces_to_a_number_on_the_host) {
   const auto host = counted<F32>(Rank<2>(7, 9), 1);
-  const auto there = put<TypeParam>(host);
-  if constexpr (requires { ht::sum(there); }) {
+  const auto device_side = copy_to<TypeParam>(host);
+  if constexpr (requires { ht::sum(device_side); }) {
     float total = 0;
     for (const float element : must(host.template slice<1>(8, 0, -2))) total += element;
-    EXPECT_EQ(must(ht::sum(must(there.template slice<1>(8, 0, -2)))), total);
-    EXPECT_EQ(must(ht::sum(must(there.template slice<0>(3, 3)))), 0.F);
+    EXPECT_EQ(must(ht::sum(must(device_side.template slice<1>(8, 0, -2)))), total);
+    EXPECT_EQ(must(ht::sum(must(device_side.template slice<0>(3, 3)))), 0.F);
   }
-  if constexpr (requires { ht::max(there); }) {
-    EXPECT_EQ(must(ht::max(there.transpose())), 10.F);
-    EXPECT_TRUE(fails(ht::max(must(there.template slice<0>(3, 3))), ErrorCode::bad_shape,
+  if constexpr (requires { ht::max(device_side); }) {
+    EXPECT_EQ(must(ht::max(device_side.transpose())), 10.F);
+    EXPECT_TRUE(fails(ht::max(must(device_side.template slice<0>(3, 3))), ErrorCode::bad_shape,
                       "max_operand_has_elements"));
   }
-  if constexpr (!requires { ht::sum(there); }) GTEST_SKIP() << "the device does not reduce";
+  if constexpr (!requires { ht::sum(device_side); }) GTEST_SKIP() << "the device does not reduce";
 }
 
 TYPED_TEST_P(CoreOfDevice, shapes_are_equal) {
-  const auto a = put<TypeParam>(counted<F32>(Rank<2>(2, 3)));
-  const auto b = put<TypeParam>(counted<F32>(Rank<2>(2, 1)));
+  const auto a = copy_to<TypeParam>(counted<F32>(Rank<2>(2, 3)));
+  const auto b = copy_to<TypeParam>(counted<F32>(Rank<2>(2, 1)));
   const auto expect_refused = [](const auto& result) {
     EXPECT_TRUE(fails(result, ErrorCode::shape_mismatch, "shapes_are_equal"));
   };
@@ -387,7 +390,7 @@ TYPED_TEST_P(CoreOfDevice, shapes_are_equal) {
 
 REGISTER_TYPED_TEST_SUITE_P(CoreOfDevice, zeros_have_no_bit_set, keeps_every_bit_of_tensors_of_the_host,
                             views_show_the_elements_of_the_host, combines_views_of_any_shape_and_strides,
-                            operators_are_those_of_combine, writes_in_place_only_the_elements_of_the_view,
+                            operators_equal_a_loop_on_the_host, writes_in_place_only_the_elements_of_the_view,
                             copies_are_contiguous, reduces_to_a_number_on_the_host, shapes_are_equal);
 
 }  // namespace ht::core_device_test

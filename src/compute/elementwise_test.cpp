@@ -68,19 +68,19 @@ Elements<D> edges() {
   return values;
 }
 
-// The oracle computes in double and rounds once. A double holds sums and products of two F16 exactly. For
-// BF16 of p digits, a double has more than 2p + 2 digits, so a second rounding does not change the result.
+// The reference computes in double and rounds to D. Rounding twice gives the same result as rounding once,
+// because a double has more than 2p + 2 digits for each tested dtype of p digits.
 template <class D, class Op>
 void expect_rounded_once(Op op, const Vector<D>& a, const Vector<D>& b, const Vector<D>& result) {
   for (std::int64_t i = 0; i < a.elements(); ++i) {
     const auto x = static_cast<double>(a(i));
     const auto y = static_cast<double>(b(i));
-    const typename D::Element wanted(op(x, y));
-    const typename D::Element got = result(i);
-    if (std::isnan(static_cast<double>(wanted))) {
-      ASSERT_TRUE(std::isnan(static_cast<double>(got))) << x << " and " << y << " in " << D::name;
+    const typename D::Element expected(op(x, y));
+    const typename D::Element actual = result(i);
+    if (std::isnan(static_cast<double>(expected))) {
+      ASSERT_TRUE(std::isnan(static_cast<double>(actual))) << x << " and " << y << " in " << D::name;
     } else {
-      ASSERT_EQ(got.bits(), wanted.bits()) << x << " and " << y << " in " << D::name;
+      ASSERT_EQ(actual.bits(), expected.bits()) << x << " and " << y << " in " << D::name;
     }
   }
 }
@@ -186,10 +186,10 @@ void expect_wrapped(const Elements<D>& values) {
   const auto difference = must(a - b);
   const auto product = must(a * b);
   for (std::int64_t i = 0; i < a.elements(); ++i) {
-    const Wrapped<typename D::Element> wanted(a(i), b(i));
-    ASSERT_EQ(sum(i), wanted.sum) << D::name << ' ' << +a(i) << " + " << +b(i);
-    ASSERT_EQ(difference(i), wanted.difference) << D::name << ' ' << +a(i) << " - " << +b(i);
-    ASSERT_EQ(product(i), wanted.product) << D::name << ' ' << +a(i) << " * " << +b(i);
+    const Wrapped<typename D::Element> expected(a(i), b(i));
+    ASSERT_EQ(sum(i), expected.sum) << D::name << ' ' << +a(i) << " + " << +b(i);
+    ASSERT_EQ(difference(i), expected.difference) << D::name << ' ' << +a(i) << " - " << +b(i);
+    ASSERT_EQ(product(i), expected.product) << D::name << ' ' << +a(i) << " * " << +b(i);
   }
 }
 
@@ -288,8 +288,8 @@ TEST(Elementwise, refuses_dynamic_shapes_that_differ) {
 TEST(Elementwise, accepts_rank_0_and_empty_tensors) {
   const auto one = must(Tensor<F32, Rank<0>>::of({}, {1}));
   EXPECT_EQ(must(one + one)(), 2.0F);
-  const auto nothing = must(Vector<F32>::zeros());
-  EXPECT_EQ(must(nothing * nothing).elements(), 0);
+  const auto empty = must(Vector<F32>::zeros());
+  EXPECT_EQ(must(empty * empty).elements(), 0);
 }
 
 template <class A, class B>

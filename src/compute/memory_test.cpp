@@ -23,7 +23,7 @@ using tests::must;
 constexpr std::size_t mebibyte = std::size_t{1} << 20;
 // Lists, jobs and threads.
 constexpr std::size_t small_objects = std::size_t{64} << 10;
-// BLAS and the allocator keep pages of their own. Operands have at least twice as many bytes.
+// BLAS and the allocator keep pages of their own. The largest operand has at least twice as many bytes.
 constexpr std::size_t resident_noise = 8 * mebibyte;
 
 std::size_t kibibytes_of(const std::string& field) {
@@ -65,7 +65,7 @@ void expect_memory(std::size_t result_bytes, std::size_t panel_bytes, const Run&
   EXPECT_LE(result.storage().bytes().size(), result_bytes + small_objects);
 }
 
-/// Memory whose pages are resident.
+/// A matrix of ones. Writing them makes the pages resident.
 template <class D>
 Tensor<D, Rank<2>> ones(std::int64_t rows, std::int64_t columns) {
   auto tensor = must(Tensor<D, Rank<2>>::zeros(Rank<2>(rows, columns)));
@@ -73,7 +73,7 @@ Tensor<D, Rank<2>> ones(std::int64_t rows, std::int64_t columns) {
   return tensor;
 }
 
-// 32 MiB of F32 and 64 MiB of F64.
+// An operand [rows, depth] has 32 MiB in F32 and 64 MiB in F64.
 constexpr std::int64_t rows = 1024;
 constexpr std::int64_t depth = 8192;
 constexpr std::int64_t columns = 64;

@@ -43,9 +43,9 @@ TEST(Reduce, keeps_a_nan) {
 }
 
 TEST(Reduce, max_operand_has_elements) {
-  const auto nothing = must(Tensor<F32, Rank<2>>::zeros(Rank<2>(0, 3)));
-  EXPECT_TRUE(fails(max(nothing), ErrorCode::bad_shape, "max_operand_has_elements"));
-  EXPECT_EQ(must(sum(nothing)), 0.0F);
+  const auto empty = must(Tensor<F32, Rank<2>>::zeros(Rank<2>(0, 3)));
+  EXPECT_TRUE(fails(max(empty), ErrorCode::bad_shape, "max_operand_has_elements"));
+  EXPECT_EQ(must(sum(empty)), 0.0F);
 }
 
 TEST(CopyInto, writes_a_slice_of_a_larger_tensor) {

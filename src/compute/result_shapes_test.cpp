@@ -22,7 +22,7 @@ using tests::between;
 using tests::fails;
 using tests::must;
 
-// An extent; one of five is 0.
+// An extent; one in five is 0.
 std::int64_t extent() { return between(0, 4) == 0 ? 0 : between(1, 9); }
 
 template <class D, class S>
@@ -37,9 +37,9 @@ Tensor<D, Rank<2>> matrix(std::int64_t rows, std::int64_t columns) {
   return zeros<D>(Rank<2>(columns, rows)).transpose();
 }
 
-// Whether a result has this shape, is contiguous and has its own memory.
+// Whether a result has this shape, is contiguous and fits in its storage.
 template <class D, class S>
-bool is_new(const Result<Tensor<D, S>>& result, S shape) {
+bool is_dense(const Result<Tensor<D, S>>& result, S shape) {
   return result && result->shape() == shape && result->is_contiguous() &&
          placement::dense_bytes(shape.extents(), D::bits).value() <= result->storage().bytes().size();
 }
@@ -49,17 +49,17 @@ void expect_maps_of_rows() {
   const auto x = zeros<D>(Rank<3>(extent(), extent(), extent())).template transpose<0, 1>();
   const auto shape = x.shape();
   const auto weight = zeros<BF16>(Rank<1>(x.extent(2)));
-  RC_ASSERT(is_new(silu(x), shape));
-  RC_ASSERT(is_new(gelu(x), shape));
-  RC_ASSERT(is_new(gelu(x, GeluForm::tanh), shape));
-  RC_ASSERT(is_new(swiglu(x, x), shape));
-  RC_ASSERT(is_new(softmax(x), shape));
-  RC_ASSERT(is_new(log_softmax(x), shape));
-  RC_ASSERT(is_new(rms_norm(x, weight, 1e-5), shape));
-  RC_ASSERT(is_new(layer_norm(x, weight, 1e-5), shape));
-  RC_ASSERT(is_new(layer_norm(x, weight, weight, 1e-5), shape));
-  RC_ASSERT(is_new(x + x, shape));
-  if (x.extent(2) % 2 == 0) RC_ASSERT(is_new(rope(x), shape));
+  RC_ASSERT(is_dense(silu(x), shape));
+  RC_ASSERT(is_dense(gelu(x), shape));
+  RC_ASSERT(is_dense(gelu(x, GeluForm::tanh), shape));
+  RC_ASSERT(is_dense(swiglu(x, x), shape));
+  RC_ASSERT(is_dense(softmax(x), shape));
+  RC_ASSERT(is_dense(log_softmax(x), shape));
+  RC_ASSERT(is_dense(rms_norm(x, weight, 1e-5), shape));
+  RC_ASSERT(is_dense(layer_norm(x, weight, 1e-5), shape));
+  RC_ASSERT(is_dense(layer_norm(x, weight, weight, 1e-5), shape));
+  RC_ASSERT(is_dense(x + x, shape));
+  if (x.extent(2) % 2 == 0) RC_ASSERT(is_dense(rope(x), shape));
   if (x.extent(2) % 2 == 1) RC_ASSERT(fails(rope(x), ErrorCode::bad_shape, "rotated_elements_are_pairs"));
 }
 
@@ -70,22 +70,22 @@ RC_GTEST_PROP(ResultShape, maps_of_rows_keep_the_shape_of_x, ()) {
 
 RC_GTEST_PROP(ResultShape, maps_keep_any_rank, ()) {
   const auto scalar = zeros<F32>(Rank<0>());
-  RC_ASSERT(is_new(silu(scalar), Rank<0>()));
-  RC_ASSERT(is_new(gelu(scalar), Rank<0>()));
+  RC_ASSERT(is_dense(silu(scalar), Rank<0>()));
+  RC_ASSERT(is_dense(gelu(scalar), Rank<0>()));
   const Rank<1> line(extent());
-  RC_ASSERT(is_new(softmax(zeros<F32>(line)), line));
+  RC_ASSERT(is_dense(softmax(zeros<F32>(line)), line));
   const Rank<5> five(extent(), extent(), extent(), extent(), extent());
-  RC_ASSERT(is_new(softmax(zeros<F32>(five)), five));
-  RC_ASSERT(is_new(swiglu(zeros<F64>(five), zeros<F64>(five)), five));
+  RC_ASSERT(is_dense(softmax(zeros<F32>(five)), five));
+  RC_ASSERT(is_dense(swiglu(zeros<F64>(five), zeros<F64>(five)), five));
 }
 
-RC_GTEST_PROP(ResultShape, argmax_lacks_the_last_extent, ()) {
+RC_GTEST_PROP(ResultShape, argmax_drops_the_last_extent, ()) {
   const auto x = zeros<F32>(Rank<3>(extent(), extent(), extent()));
   const auto largest = argmax(x);
   if (x.extent(2) == 0 && x.extent(0) * x.extent(1) > 0) {
     RC_ASSERT(!largest && largest.error().code() == ErrorCode::bad_shape);
   } else {
-    RC_ASSERT(is_new(largest, Rank<2>(x.extent(0), x.extent(1))));
+    RC_ASSERT(is_dense(largest, Rank<2>(x.extent(0), x.extent(1))));
   }
 }
 
@@ -95,10 +95,10 @@ RC_GTEST_PROP(ResultShape, embedding_has_ids_by_columns, ()) {
   const std::vector<std::int32_t> ids(rows == 0 ? 0 : static_cast<std::size_t>(extent()),
                                       static_cast<std::int32_t>(rows - 1));
   const Rank<2> shape(ids.size(), table.extent(1));
-  RC_ASSERT(is_new(embedding(table, ids), shape));
-  RC_ASSERT(is_new(embedding<F64>(table, ids), shape));
+  RC_ASSERT(is_dense(embedding(table, ids), shape));
+  RC_ASSERT(is_dense(embedding<F64>(table, ids), shape));
   const auto blocks = must(cast_lossy<Q8_0>(zeros<F32>(Rank<2>(rows, 64))));
-  RC_ASSERT(is_new(embedding(blocks, ids), Rank<2>(ids.size(), 64)));
+  RC_ASSERT(is_dense(embedding(blocks, ids), Rank<2>(ids.size(), 64)));
 }
 
 RC_GTEST_PROP(ResultShape, linear_replaces_the_last_extent_of_x_by_the_rows_of_the_weights, ()) {
@@ -107,14 +107,14 @@ RC_GTEST_PROP(ResultShape, linear_replaces_the_last_extent_of_x_by_the_rows_of_t
   const std::int64_t rows = weights.extent(0);
   const auto x = zeros<F32>(Rank<3>(extent(), extent(), columns));
   const Rank<3> shape(x.extent(0), x.extent(1), rows);
-  RC_ASSERT(is_new(linear(x, weights), shape));
-  RC_ASSERT(is_new(linear(x, weights, zeros<F32>(Rank<1>(rows))), shape));
-  RC_ASSERT(is_new(linear(zeros<F64>(Rank<1>(columns)), weights), Rank<1>(rows)));
+  RC_ASSERT(is_dense(linear(x, weights), shape));
+  RC_ASSERT(is_dense(linear(x, weights, zeros<F32>(Rank<1>(rows))), shape));
+  RC_ASSERT(is_dense(linear(zeros<F64>(Rank<1>(columns)), weights), Rank<1>(rows)));
   const auto blocks = must(cast_lossy<Q4_0>(zeros<F32>(Rank<2>(rows, 32))));
   const std::int64_t batch = extent();
-  RC_ASSERT(is_new(linear(zeros<F32>(Rank<2>(batch, 32)), blocks, {.int8_activations = true}),
-                   Rank<2>(batch, rows)));
-  RC_ASSERT(is_new(matmul(as<F32>(weights), matrix<F32>(columns, batch)), Rank<2>(rows, batch)));
+  RC_ASSERT(is_dense(linear(zeros<F32>(Rank<2>(batch, 32)), blocks, {.int8_activations = true}),
+                     Rank<2>(batch, rows)));
+  RC_ASSERT(is_dense(matmul(as<F32>(weights), matrix<F32>(columns, batch)), Rank<2>(rows, batch)));
 }
 
 RC_GTEST_PROP(ResultShape, matmul_has_rows_by_columns, ()) {
@@ -124,37 +124,37 @@ RC_GTEST_PROP(ResultShape, matmul_has_rows_by_columns, ()) {
   const std::int64_t batch = extent();
   const auto a = matrix<F32>(m, k);
   const auto b = matrix<F32>(k, n);
-  RC_ASSERT(is_new(matmul(a, b), Rank<2>(m, n)));
-  RC_ASSERT(is_new(matmul(a, zeros<F32>(Rank<1>(k))), Rank<1>(m)));
-  RC_ASSERT(is_new(matmul(zeros<F32>(Rank<1>(k)), b), Rank<1>(n)));
+  RC_ASSERT(is_dense(matmul(a, b), Rank<2>(m, n)));
+  RC_ASSERT(is_dense(matmul(a, zeros<F32>(Rank<1>(k))), Rank<1>(m)));
+  RC_ASSERT(is_dense(matmul(zeros<F32>(Rank<1>(k)), b), Rank<1>(n)));
   const auto left = zeros<F64>(Rank<3>(batch, m, k));
   const auto right = zeros<F64>(Rank<3>(batch, n, k)).transpose();
-  RC_ASSERT(is_new(matmul(left, right), Rank<3>(batch, m, n)));
+  RC_ASSERT(is_dense(matmul(left, right), Rank<3>(batch, m, n)));
 }
 
-RC_GTEST_PROP(ResultShape, conv2d_counts_the_places_of_the_kernel, ()) {
+RC_GTEST_PROP(ResultShape, conv2d_counts_the_positions_of_the_kernel, ()) {
   const std::int64_t groups = between(1, 3);
-  const std::int64_t of_group = extent();
+  const std::int64_t group_channels = extent();
   const Conv2dOptions conv{.stride = {between(1, 3), between(1, 3)},
                            .padding = {between(0, 3), between(0, 3)},
                            .dilation = {between(1, 3), between(1, 3)},
                            .groups = groups};
-  const auto x = zeros<F32>(Rank<4>(extent(), of_group * groups, extent(), extent()));
-  const auto w = zeros<F32>(Rank<4>(extent() * groups, of_group, between(1, 3), between(1, 3)));
-  const auto places = [&](std::size_t i) {
+  const auto x = zeros<F32>(Rank<4>(extent(), group_channels * groups, extent(), extent()));
+  const auto w = zeros<F32>(Rank<4>(extent() * groups, group_channels, between(1, 3), between(1, 3)));
+  const auto positions = [&](std::size_t i) {
     const int dimension = static_cast<int>(i) + 2;
-    const std::int64_t free =
+    const std::int64_t last_position =
         x.extent(dimension) + 2 * conv.padding[i] - conv.dilation[i] * (w.extent(dimension) - 1) - 1;
-    return free < 0 ? 0 : free / conv.stride[i] + 1;
+    return last_position < 0 ? 0 : last_position / conv.stride[i] + 1;
   };
   const auto result = conv2d(x, w, conv);
   const auto biased = conv2d(x, w, zeros<F32>(Rank<1>(w.extent(0))), conv);
-  if (places(0) == 0 || places(1) == 0) {
+  if (positions(0) == 0 || positions(1) == 0) {
     RC_ASSERT(fails(result, ErrorCode::bad_shape, "kernel_is_inside_the_padded_input"));
     RC_ASSERT(fails(biased, ErrorCode::bad_shape, "kernel_is_inside_the_padded_input"));
     return;
   }
-  const std::vector<std::int64_t> expected{x.extent(0), w.extent(0), places(0), places(1)};
+  const std::vector<std::int64_t> expected{x.extent(0), w.extent(0), positions(0), positions(1)};
   for (const auto* const each : {&result, &biased}) {
     RC_ASSERT(each->has_value());
     const auto extents = (*each)->shape().extents();

@@ -1,5 +1,5 @@
-// Results of our kernels do not depend on the number of threads, and operations use the workers of the
-// caller.
+// Results of the library's kernels do not depend on the number of threads, and operations use the workers of
+// the caller.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -40,8 +40,9 @@ std::size_t new_threads(const std::set<std::string>& before) {
   return count;
 }
 
-/// Runs an operation with 1, 2 and 5 workers, and expects the same bits each time. Workers of the caller
-/// start a thread for each worker but the calling thread, so the operation is split and uses them.
+/// Runs an operation with 1, 2 and 5 workers, and expects the same bits each time. `Workers` starts a thread
+/// for each worker except the calling thread, so new threads show that the operation is split and uses
+/// `workers`.
 template <class Run>
 void expect_same_bits(const Run& run) {
   // Threads of the shared pool and of BLAS start before threads are counted.
@@ -170,9 +171,9 @@ TEST(ThreadsOfLinear, f64_results_do_not_depend_on_the_number_of_threads) {
   expect_same_bits([&](Workers* workers) { return linear(x, weights, {.workers = workers}); });
 }
 
-TEST(ThreadsOfMatmul, copy_panels_on_the_workers_of_the_caller) {
+TEST(ThreadsOfMatmul, copies_panels_on_the_workers_of_the_caller) {
   // No stride is 1, so that BLAS cannot read the operands in place. Copies are split into jobs of 2^15
-  // elements, products without BLAS into blocks of at least 128 columns.
+  // elements, products without BLAS into blocks of 128 rows and 256 columns.
   const auto memory = random_tensor<F32>(Rank<2>(1024, 1024), 1);
   const auto a = must(must(memory.slice<0>(0, 1024, 2)).slice<1>(0, 1024, 2));
   must(matmul(a, a));
@@ -186,25 +187,25 @@ TEST(ThreadsOfMatmul, does_not_change_the_threads_of_openblas) {
   static_cast<void>(compute::blas());  // loads the library
   void* const library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_NOLOAD);
   if (library == nullptr) GTEST_SKIP() << "OpenBLAS is not loaded: install libopenblas0-pthread";
-  const auto count = reinterpret_cast<int (*)()>(dlsym(library, "openblas_get_num_threads"));
-  const auto set = reinterpret_cast<void (*)(int)>(dlsym(library, "openblas_set_num_threads"));
-  if (count == nullptr || set == nullptr) GTEST_SKIP() << "the library is not OpenBLAS";
-  const int original = count();
+  const auto get_threads = reinterpret_cast<int (*)()>(dlsym(library, "openblas_get_num_threads"));
+  const auto set_threads = reinterpret_cast<void (*)(int)>(dlsym(library, "openblas_set_num_threads"));
+  if (get_threads == nullptr || set_threads == nullptr) GTEST_SKIP() << "the library is not OpenBLAS";
+  const int original = get_threads();
   const auto a = random_tensor<F32>(Rank<2>(300, 300), 1);
   const auto doubles = random_tensor<F64>(Rank<2>(300, 300), 1);
   const auto strided = must(random_tensor<F32>(Rank<2>(600, 600), 1).slice<0>(0, 600, 2));
   for (const int threads : {original, 1, 3}) {
-    set(threads);
-    const int before = count();
-    for (const std::size_t of_caller : {1U, 2U, 5U}) {
-      Workers workers(of_caller);
+    set_threads(threads);
+    const int before = get_threads();
+    for (const std::size_t worker_count : {1U, 2U, 5U}) {
+      Workers workers(worker_count);
       must(matmul(a, a.transpose(), {.workers = &workers}));
       must(matmul(doubles, doubles, {.workers = &workers}));
       must(linear(a, must(strided.slice<1>(0, 600, 2)), {.workers = &workers}));
-      EXPECT_EQ(count(), before);
+      EXPECT_EQ(get_threads(), before);
     }
   }
-  set(original);
+  set_threads(original);
   dlclose(library);
 }
 

@@ -1,4 +1,4 @@
-// Uses a device and a dtype that the library does not know, with all operations.
+// Operations of slice::Core, views and casts on a device and a dtype that the library does not know.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -50,7 +50,7 @@ using user::UnreadableDevice;
 using Value = F8_E3M4::Element;
 using Matrix = Tensor<F8_E3M4, Rank<2>, Arena>;
 
-static_assert(IsDType<F8_E3M4> && IsFloating<F8_E3M4> && Multipliable<F8_E3M4>);
+static_assert(IsDType<F8_E3M4> && IsFloating<F8_E3M4> && IsArithmetic<F8_E3M4>);
 static_assert(LosslessTo<F8_E3M4, F16> && !LosslessTo<F16, F8_E3M4>);
 static_assert(IsDevice<Arena> && Allocates<Arena> && Compatible<Arena, const F8_E3M4>);
 static_assert(!Compatible<Arena, C64> && !Allocates<UnreadableDevice>);
@@ -71,7 +71,7 @@ TEST(UsersDevice, allocates_its_own_memory) {
   for (const auto element : tensor) EXPECT_EQ(element.bits(), 0);
 }
 
-TEST(UsersDevice, allocates_only_sizes_that_fit_64_bits) {
+TEST(UsersDevice, allocates_only_sizes_that_fit_63_bits) {
   const int before = Arena::allocations;
   EXPECT_TRUE(fails(Matrix::zeros(Rank<2>(std::int64_t{1} << 40, std::int64_t{1} << 40)),
                     ErrorCode::size_overflow, "elements_fit_63_bits"));
@@ -100,7 +100,7 @@ TEST(UsersDevice, is_iterated) {
   EXPECT_EQ(number(*++transposed.begin()), 2.0F);
 }
 
-TEST(UsersDevice, copies_by_its_own_function) {
+TEST(UsersDevice, copies_into_its_own_memory) {
   const auto tensor = matrix();
   const int before = Arena::allocations;
   EXPECT_EQ(must(tensor.contiguous()).storage(), tensor.storage());
@@ -153,18 +153,19 @@ concept Indexable = requires(const T& tensor) { tensor(0, 0); };
 template <class T>
 concept Checkable = requires(const T& tensor) { tensor.at(0, 0); };
 template <class T>
-concept Walkable = requires(const T& tensor) { tensor.begin(); };
+concept Iterable = requires(const T& tensor) { tensor.begin(); };
 template <class T>
 concept Copyable = requires(const T& tensor) { tensor.copy(); };
 
 TEST(UsersDevice, is_not_read_by_a_host_without_access) {
-  using Far = Tensor<F8_E3M4, Rank<2>, UnreadableDevice>;
-  const auto far = must(Far::over(must(Storage::owned(6)), Rank<2>(2, 3)));
-  EXPECT_EQ(far.elements(), 6);
-  EXPECT_EQ(far.transpose().shape(), Rank<2>(3, 2));
-  EXPECT_EQ(must(far.slice<1>(0, 2)).shape(), Rank<2>(2, 2));
-  static_assert(!Indexable<Far> && !Checkable<Far> && !Walkable<Far> && !Copyable<Far>);
-  static_assert(Indexable<Matrix> && Checkable<Matrix> && Walkable<Matrix> && Copyable<Matrix>);
+  using Unreadable = Tensor<F8_E3M4, Rank<2>, UnreadableDevice>;
+  const auto unreadable = must(Unreadable::over(must(Storage::owned(6)), Rank<2>(2, 3)));
+  EXPECT_EQ(unreadable.elements(), 6);
+  EXPECT_EQ(unreadable.transpose().shape(), Rank<2>(3, 2));
+  EXPECT_EQ(must(unreadable.slice<1>(0, 2)).shape(), Rank<2>(2, 2));
+  static_assert(!Indexable<Unreadable> && !Checkable<Unreadable> && !Iterable<Unreadable> &&
+                !Copyable<Unreadable>);
+  static_assert(Indexable<Matrix> && Checkable<Matrix> && Iterable<Matrix> && Copyable<Matrix>);
 }
 
 template <class A, class B>
@@ -175,11 +176,11 @@ template <class T>
 concept HasZeros = requires { T::zeros(); };
 
 TEST(UsersDevice, provides_only_operations_that_compile) {
-  using Far = Tensor<F8_E3M4, Shape<2, 3>, UnreadableDevice>;
+  using Unreadable = Tensor<F8_E3M4, Shape<2, 3>, UnreadableDevice>;
   // A concept must reject the call at the caller's line; otherwise the error is reported inside the library.
-  EXPECT_FALSE(Castable<Far>);
-  EXPECT_FALSE((Addable<Far, Far>));
-  EXPECT_FALSE(HasZeros<Far>);
+  EXPECT_FALSE(Castable<Unreadable>);
+  EXPECT_FALSE((Addable<Unreadable, Unreadable>));
+  EXPECT_FALSE(HasZeros<Unreadable>);
 }
 
 template <class A>

@@ -1,4 +1,4 @@
-// A caller's format, written with public headers only, works in all of the library like a built-in format.
+// A caller's format, written with public headers only, works in the whole library like a built-in format.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -201,9 +201,9 @@ class CallersFormat : public ::testing::Test {
   }
 
   Converted converted(const Model& model, std::string_view target, ConvertOptions options = {},
-                      const ApplyOptions& how = {}) {
+                      const ApplyOptions& apply_options = {}) {
     options.formats = formats_;
-    auto done = convert(model, folder_ / target, options, how);
+    auto done = convert(model, folder_ / target, options, apply_options);
     if (!done) ADD_FAILURE() << to_string(done.error());
     return done ? *std::move(done) : Converted{};
   }
@@ -237,7 +237,7 @@ TEST_F(CallersFormat, is_unknown_without_the_option) {
   EXPECT_TRUE(convert(model, folder_ / "x", {.format = "toy", .formats = formats_}));
 }
 
-TEST_F(CallersFormat, has_its_traits_respected) {
+TEST_F(CallersFormat, refuses_unsupported_alignment_shards_and_edits) {
   const Model model = source();
   const auto refused = plan_conversion(model, "x.toy", {.formats = formats_, .alignment = 8192});
   ASSERT_FALSE(refused);
@@ -254,7 +254,7 @@ TEST_F(CallersFormat, has_its_traits_respected) {
   EXPECT_EQ(edited.error().rule(), "format_has_metadata_to_edit");
 }
 
-TEST_F(CallersFormat, has_each_header_encoded_once) {
+TEST_F(CallersFormat, encodes_each_header_once) {
   const Model model = source();
   for (const std::uint64_t shard_bytes : {0U, 8U}) {
     toy::encoded = 0;

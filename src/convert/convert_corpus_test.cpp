@@ -31,19 +31,19 @@ class ConvertCorpus : public ConvertPairs {};
 
 TEST_F(ConvertCorpus, keeps_every_byte_in_every_format) {
   HT_SHARED_OR_SKIP(folder, "corpus");
-  int went = 0;
+  int conversions = 0;
   for (const auto& path : accepted_files(folder)) {
     const auto model = Model::open(folder / path);
     ASSERT_TRUE(model) << to_string(model.error());
     for (const std::string to : {"safetensors", "gguf", "irpa"}) {
       SCOPED_TRACE(path + " to " + to);
-      const auto intermediate = moved(*model, to, "there");
+      const auto intermediate = converted(*model, to, "there");
       if (!intermediate) continue;
-      ++went;
+      ++conversions;
       expect_kept(*model, intermediate->model, intermediate->lost_tensors, intermediate->lost_keys);
     }
   }
-  EXPECT_GT(went, 60);
+  EXPECT_GT(conversions, 60);
 }
 
 }  // namespace

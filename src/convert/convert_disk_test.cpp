@@ -42,10 +42,10 @@ bool can_mount() {
   return unshare(CLONE_NEWNS) == 0 && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
 }
 
-// Returns `is_so`. Prints `what` if it is false.
-bool check(bool is_so, std::string_view what) {
-  if (!is_so) std::cerr << "false: " << what << '\n';
-  return is_so;
+// Returns the condition. Prints `expectation` if it is false.
+bool check(bool condition, std::string_view expectation) {
+  if (!condition) std::cerr << "false: " << expectation << '\n';
+  return condition;
 }
 
 std::vector<std::byte> model_of(std::size_t data_bytes) {
@@ -68,11 +68,11 @@ class Disks : public ::testing::Test {
 };
 
 // Whether the conversion fails with this code and a hint.
-bool is_refused(const Path& source, const Path& target, ErrorCode code, const ApplyOptions& how) {
+bool is_refused(const Path& source, const Path& target, ErrorCode code, const ApplyOptions& options) {
   const auto model = Model::open(source).value();
-  const auto done = convert(model, target, {}, how);
+  const auto done = convert(model, target, {}, options);
   const bool refused = !done && done.error().code() == code && !done.error().hint().empty();
-  if (!refused) std::cerr << (done ? "was taken" : to_string(done.error())) << '\n';
+  if (!refused) std::cerr << (done ? "the conversion succeeded" : to_string(done.error())) << '\n';
   return refused;
 }
 
@@ -86,8 +86,8 @@ TEST_F(Disks, full_disk_is_reported_and_cleaned_up) {
     bool good = true;
     for (const bool seal : {false, true}) {
       for (const auto* const name : {"new.irpa", "new.safetensors", "new.ht", "old.irpa"}) {
-        const ApplyOptions how{.if_exists = IfExists::replace, .lossy = true, .seal = seal};
-        good = is_refused(source_, disk / name, ErrorCode::no_space, how) && good;
+        const ApplyOptions options{.if_exists = IfExists::replace, .lossy = true, .seal = seal};
+        good = is_refused(source_, disk / name, ErrorCode::no_space, options) && good;
         good = check(names_in(disk) == std::vector<std::string>{"old.irpa"}, "no temporary files remain") &&
                good;
       }

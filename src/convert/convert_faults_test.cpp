@@ -12,6 +12,7 @@
 namespace ht::convert_faults_test {
 namespace {
 
+using testing::all_calls;
 using testing::Call;
 using testing::FaultyPort;
 using testing::read_file;
@@ -31,7 +32,7 @@ struct ConversionCase {
   std::string name;
   std::string target;
   ConvertOptions options{};
-  ApplyOptions how{};
+  ApplyOptions apply{};
   // The calls that the file system does not support, with their errors.
   std::vector<std::pair<Call, std::errc>> lacks{};
 };
@@ -43,22 +44,22 @@ std::vector<ConversionCase> conversion_cases() {
       {.name = "over an old file, sealed",
        .target = "t.irpa",
        .options = {.share_blocks = true},
-       .how = {.if_exists = replace, .seal = true}},
+       .apply = {.if_exists = replace, .seal = true}},
       {.name = "over old shards, sealed",
        .target = "t.safetensors",
        .options = {.shard_bytes = 1000},
-       .how = {.if_exists = replace, .seal = true}},
+       .apply = {.if_exists = replace, .seal = true}},
       {.name = "with a checksum in the header",
        .target = "t.ht",
        .options = {.filter = "b"},
-       .how = {.if_exists = replace, .lossy = true}},
-      {.name = "by a system that copies but has no files without names",
+       .apply = {.if_exists = replace, .lossy = true}},
+      {.name = "by copy_file_range, without O_TMPFILE",
        .target = "t.gguf",
-       .how = {.if_exists = replace, .lossy = true},
+       .apply = {.if_exists = replace, .lossy = true},
        .lacks = {{Call::clone_range, std::errc::operation_not_supported},
                  {Call::reopen_direct, std::errc::invalid_argument},
                  {Call::create_nameless, std::errc::operation_not_supported}}},
-      {.name = "by reading and writing, nothing being cached",
+      {.name = "without shared blocks, copy_file_range, fallocate and page cache queries",
        .target = "t.irpa",
        .lacks = {{Call::clone_range, std::errc::operation_not_supported},
                  {Call::copy_range, std::errc::function_not_supported},
@@ -66,43 +67,6 @@ std::vector<ConversionCase> conversion_cases() {
                  {Call::allocate, std::errc::operation_not_supported}}},
   };
 }
-
-constexpr std::array<Call, 38> all_calls{Call::open,
-                                         Call::close,
-                                         Call::stat,
-                                         Call::stat_path,
-                                         Call::read_link,
-                                         Call::list,
-                                         Call::read_at,
-                                         Call::map,
-                                         Call::unmap,
-                                         Call::map_over,
-                                         Call::advise,
-                                         Call::reopen_direct,
-                                         Call::direct_alignment,
-                                         Call::read_queue,
-                                         Call::submit,
-                                         Call::complete,
-                                         Call::await,
-                                         Call::cached,
-                                         Call::forget,
-                                         Call::file_system,
-                                         Call::available_memory,
-                                         Call::peak_memory,
-                                         Call::next_data,
-                                         Call::next_hole,
-                                         Call::create,
-                                         Call::create_nameless,
-                                         Call::name,
-                                         Call::claim,
-                                         Call::clone_range,
-                                         Call::copy_range,
-                                         Call::write_at,
-                                         Call::allocate,
-                                         Call::resize,
-                                         Call::sync,
-                                         Call::rename,
-                                         Call::unlink};
 
 // All files of a folder, by name.
 std::map<std::string, std::vector<std::byte>> files_in(const TemporaryFolder& folder) {
@@ -120,9 +84,9 @@ class FailingConversion : public ::testing::Test {
     auto bytes = small_model();
     bytes.back() = std::byte{99};
     write_file(folder / "source.safetensors", bytes);
-    if (each_case.how.if_exists == IfExists::replace) {
+    if (each_case.apply.if_exists == IfExists::replace) {
       const auto old = Model::open(folder / "source.safetensors").value();
-      ASSERT_TRUE(convert(old, folder / each_case.target, each_case.options, each_case.how));
+      ASSERT_TRUE(convert(old, folder / each_case.target, each_case.options, each_case.apply));
     }
     write_file(folder / "source.safetensors", small_model());
   }
@@ -148,7 +112,7 @@ class FailingConversion : public ::testing::Test {
       std::map<Call, int> counts;
       for (const auto call : all_calls) counts[call] = port.count(call);
       if (fault) port.fail_at(fault->first, counts[fault->first] + fault->second, cause);
-      run.done = convert(source, folder / each_case.target, each_case.options, each_case.how);
+      run.done = convert(source, folder / each_case.target, each_case.options, each_case.apply);
       for (const auto call : all_calls) run.calls[call] = port.count(call) - counts[call];
       EXPECT_EQ(port.open_files(), open_before) << "handles are left open";
     }
@@ -175,12 +139,12 @@ class FailingConversion : public ::testing::Test {
   static void expect_old_or_new(const Run& run, const Files& expected) {
     for (const auto& [name, bytes] : run.after) {
       const auto old = run.before.find(name);
-      const auto made = expected.find(name);
+      const auto written = expected.find(name);
       const bool is_old = old != run.before.end() && old->second == bytes;
-      const bool is_new = made != expected.end() && made->second == bytes;
+      const bool is_new = written != expected.end() && written->second == bytes;
       EXPECT_TRUE(is_old || is_new) << name
-                                    << (old == run.before.end() && made == expected.end()
-                                            ? " is litter"
+                                    << (old == run.before.end() && written == expected.end()
+                                            ? " is left behind"
                                             : " is neither the old file nor the new one");
     }
   }
@@ -217,10 +181,10 @@ TEST_F(FailingConversion, leaves_the_old_or_new_file) {
         EXPECT_EQ(bad.done.error().cause(), std::errc::io_error) << to_string(bad.done.error());
         EXPECT_FALSE(bad.done.error().path().empty()) << to_string(bad.done.error());
         if (nth != 0) continue;
-        const auto again = run(each_case, std::pair(call, nth), std::errc::io_error);
-        ASSERT_FALSE(again.done);
-        EXPECT_EQ(text_without_path(again.done.error()), text_without_path(bad.done.error()));
-        EXPECT_TRUE(again.after == bad.after);
+        const auto repeated = run(each_case, std::pair(call, nth), std::errc::io_error);
+        ASSERT_FALSE(repeated.done);
+        EXPECT_EQ(text_without_path(repeated.done.error()), text_without_path(bad.done.error()));
+        EXPECT_TRUE(repeated.after == bad.after);
       }
     }
     EXPECT_GT(failed, 5);

@@ -68,7 +68,8 @@ class Killed : public ::testing::Test {
     return WIFEXITED(status);
   }
 
-  // Returns the source that the target was converted from. Fails if the target is neither.
+  // Returns the number of the source, 0 or 1, that the target was converted from. Fails if the target has
+  // other bytes.
   int read_target_version() {
     const auto now = read_file(target_);
     EXPECT_TRUE(now == contents_[0] || now == contents_[1]) << "is neither the old nor the new file";
@@ -110,15 +111,15 @@ TEST_F(Killed, at_200_random_times_leaves_the_old_or_new_file) {
   for (int i = 0; i < rounds; ++i) {
     ASSERT_TRUE(convert_and_kill(i % 2, i % 2 == 0, [](FaultyPort&, pid_t) {}));
   }
-  const auto usual =
+  const auto mean_microseconds =
       std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count() / rounds;
   std::mt19937 random(20261115);
   int finished = 0;
   int renewed = 0;
-  constexpr int moments = 200;
+  constexpr int kills = 200;
   int before = read_target_version();
-  for (int i = 0; i < moments; ++i) {
-    const auto pause = std::uniform_int_distribution<std::int64_t>(0, usual * 11 / 10)(random);
+  for (int i = 0; i < kills; ++i) {
+    const auto pause = std::uniform_int_distribution<std::int64_t>(0, mean_microseconds * 11 / 10)(random);
     finished += static_cast<int>(convert_and_kill(1 - before, i % 2 == 0, [&](FaultyPort&, pid_t child) {
       if (child == 0) return;
       std::this_thread::sleep_for(std::chrono::microseconds(pause));
@@ -130,8 +131,8 @@ TEST_F(Killed, at_200_random_times_leaves_the_old_or_new_file) {
     renewed += static_cast<int>(after != before);
     before = after;
   }
-  EXPECT_LT(finished, moments) << "no process was killed during its work";
-  EXPECT_GE(renewed, finished) << "a finished process replaced the file";
+  EXPECT_LT(finished, kills) << "no process was killed during its work";
+  EXPECT_GE(renewed, finished) << "a finished process did not replace the file";
   expect_no_temporary_files();
 }
 
@@ -158,12 +159,12 @@ TEST_F(KilledAtCalls, leaves_the_old_or_new_file_and_no_temporary_files) {
       });
       const int after = read_target_version();
       expect_documented_seal(before, after);
-      EXPECT_TRUE(!finished || after != before) << "a finished process replaced the file";
+      EXPECT_TRUE(!finished || after != before) << "a finished process did not replace the file";
       expect_no_temporary_files();
     }
     EXPECT_GT(call, 20);
-    EXPECT_EQ(std::exchange(between_, 0), nameless ? 2 : 1)
-        << "no process was killed between the two renames";
+    // Kills before the fsync of the folder, the link of a nameless file, and the rename of the file.
+    EXPECT_EQ(std::exchange(between_, 0), nameless ? 3 : 2) << "processes killed between the two renames";
   }
 }
 

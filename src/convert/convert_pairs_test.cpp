@@ -9,11 +9,11 @@
 namespace ht::convert_pairs_test {
 namespace {
 
+using testing::ByteBuffer;
 using testing::ConvertPairs;
 using testing::hostile_names;
 using testing::some_data;
 using testing::TestTensor;
-using testing::Written;
 
 using Dims = std::vector<std::int64_t>;
 
@@ -77,10 +77,10 @@ Result<void> add_everything(Metadata& metadata) {
   HT_TRY(metadata.add("f64", -0.0));
   HT_TRY(metadata.add("yes", true));
   HT_TRY(metadata.add("general.alignment", std::uint32_t{64}));
-  Written texts;
+  ByteBuffer texts;
   texts.u32(8).u64(2).u64(3).text("é\n").u64(0);
   HT_TRY(metadata.add("texts", MetaValue(MetaType::array, texts.bytes())));
-  Written nested;
+  ByteBuffer nested;
   nested.u32(9).u64(2).u32(5).u64(1).u32(77).u32(6).u64(0);
   return metadata.add("nested", MetaValue(MetaType::array, nested.bytes()));
 }
@@ -92,13 +92,14 @@ TEST_F(ConvertPairs, round_trip_all_dtypes_and_encodings) {
     std::ranges::copy_if(all, std::back_inserter(taken),
                          [&](const auto& each) { return can_store(from, each); });
     ASSERT_GT(taken.size(), 20U) << from;
-    const auto model = made("source." + from, from, taken, from == "safetensors" ? add_text : add_everything);
+    const auto model =
+        make_model("source." + from, from, taken, from == "safetensors" ? add_text : add_everything);
     for (const auto to : format_names()) expect_round_trip(model, to, "all");
   }
 }
 
 TEST_F(ConvertPairs, round_trip_single_tensors) {
-  int went = 0;
+  int sources = 0;
   const auto all = every_kind();
   // Uses every third tensor, because each of them takes as long as a whole file. Each dtype has seven shapes,
   // so no shape and no dtype is left out.
@@ -107,12 +108,12 @@ TEST_F(ConvertPairs, round_trip_single_tensors) {
     tensor.name = "t";
     for (const std::string from : {"ht", "npy"}) {
       if (!can_store(from, tensor)) continue;
-      ++went;
-      const auto model = made("t." + from, from, {tensor});
+      ++sources;
+      const auto model = make_model("t." + from, from, {tensor});
       for (const auto to : format_names()) expect_round_trip(model, to, "t");
     }
   }
-  EXPECT_GT(went, 50);
+  EXPECT_GT(sources, 50);
 }
 
 TEST_F(ConvertPairs, keep_unusual_names) {
@@ -123,11 +124,11 @@ TEST_F(ConvertPairs, keep_unusual_names) {
     std::ranges::copy_if(tensors, std::back_inserter(taken),
                          [&](const auto& each) { return can_store(from, each); });
     EXPECT_EQ(taken.size(), tensors.size()) << from;
-    const auto model = made("names." + from, from, taken);
+    const auto model = make_model("names." + from, from, taken);
     for (const std::string to : {"safetensors", "gguf", "irpa"}) {
       expect_round_trip(model, to, "names");
-      const auto again = Model::open(folder_ / ("names." + to)).value();
-      EXPECT_EQ(testing::names_of(again.catalog()), testing::names_of(model.catalog()))
+      const auto reopened = Model::open(folder_ / ("names." + to)).value();
+      EXPECT_EQ(testing::names_of(reopened.catalog()), testing::names_of(model.catalog()))
           << "the order of the tensors changed";
     }
   }
@@ -143,7 +144,7 @@ TEST_F(ConvertPairs, keep_the_byte_order_or_byte_swap) {
           opened("t.npy", testing::npy_file(big ? ">f4" : "<f4", fortran, "(2, 3)", some_data(24, 1)));
       for (const auto to : format_names()) {
         SCOPED_TRACE(to);
-        const auto intermediate = moved(model, to, "o");
+        const auto intermediate = converted(model, to, "o");
         ASSERT_TRUE(intermediate);
         expect_kept(model, intermediate->model, {}, {});
         const Entry entry = intermediate->model.catalog()[0];
@@ -154,9 +155,9 @@ TEST_F(ConvertPairs, keep_the_byte_order_or_byte_swap) {
   }
   auto tensor = dense("t", dtype_info<F32>(), dims);
   tensor.byte_order = ByteOrder::big;
-  const auto big = made("big.gguf", "gguf", {tensor}, add_everything);
+  const auto big = make_model("big.gguf", "gguf", {tensor}, add_everything);
   for (const auto to : format_names()) expect_round_trip(big, to, "t");
-  EXPECT_EQ(moved(big, "gguf", "t")->model.catalog()[0].byte_order, ByteOrder::big);
+  EXPECT_EQ(converted(big, "gguf", "t")->model.catalog()[0].byte_order, ByteOrder::big);
 }
 
 // Generates a name; rarely one that a format refuses or reserves.
@@ -219,11 +220,11 @@ Result<Encoded> encoded_as(std::string_view format, const RandomModel& model) {
   return encode(format, HT_TRY(std::move(builder).build()));
 }
 
-// A test of a fixture cannot be a property, so the property creates this fixture as an object.
+// The property creates this fixture as an object, one for each generated model.
 struct AnyModel : ConvertPairs {
   void TestBody() override {}
 
-  int went = 0;
+  int round_trips = 0;
 
   void expect_round_trips() {
     const auto expected = random_model();
@@ -232,34 +233,35 @@ struct AnyModel : ConvertPairs {
     std::erase_if(formats, [&](std::string_view format) { return !encoded_as(format, expected); });
     if (formats.empty()) return;
     const auto from = *rc::gen::elementOf(formats);
-    const auto model = made("any." + std::string(from), from, expected.tensors, [&](Metadata& metadata) {
-      metadata = expected.metadata;
-      return Result<void>();
-    });
-    const auto intermediate = moved(model, to, "there");
+    const auto model =
+        make_model("any." + std::string(from), from, expected.tensors, [&](Metadata& metadata) {
+          metadata = expected.metadata;
+          return Result<void>();
+        });
+    const auto intermediate = converted(model, to, "there");
     RC_ASSERT(!HasFailure());
     if (!intermediate || !intermediate->lost_keys.empty() || !intermediate->lost_tensors.empty()) return;
     // If the intermediate format names the tensor by its file, the original name is restored.
     ConvertOptions options;
-    if (is_of_one_tensor(to)) options.renames = {{"there", expected.tensors[0].name}};
-    const auto back = moved(intermediate->model, from, "back", options);
+    if (holds_one_tensor(to)) options.renames = {{"there", expected.tensors[0].name}};
+    const auto back = converted(intermediate->model, from, "back", options);
     RC_ASSERT(back.has_value());
     const auto differences = diff(model, back->model);
     RC_ASSERT(differences.has_value());
     RC_ASSERT(differences->same());
     RC_ASSERT(!HasFailure());
-    ++went;
+    ++round_trips;
   }
 };
 
 TEST(AnyModels, round_trip_through_every_format_that_can_hold_them) {
-  int went = 0;
+  int round_trips = 0;
   EXPECT_TRUE(rc::check([&] {
     AnyModel model;
     model.expect_round_trips();
-    went += model.went;
+    round_trips += model.round_trips;
   }));
-  EXPECT_GT(went, 30) << "too few models were converted";
+  EXPECT_GT(round_trips, 30) << "too few models were converted";
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Converts models between formats and checks what has to be preserved.
+// Converts models between formats and checks that tensors and metadata are preserved.
 #pragma once
 
 #include <algorithm>
@@ -47,7 +47,7 @@ inline std::vector<std::string> hostile_names() {
 }
 
 /// A converted model, and the losses that its plan listed.
-struct Moved {
+struct ConvertedModel {
   Model model;
   std::set<std::string> lost_tensors;
   std::set<std::string> lost_keys;
@@ -56,7 +56,7 @@ struct Moved {
 class ConvertPairs : public Diff {
  protected:
   /// Whether the format stores a single tensor, which is named by its file.
-  static bool is_of_one_tensor(std::string_view format) { return format == "ht" || format == "npy"; }
+  static bool holds_one_tensor(std::string_view format) { return format == "ht" || format == "npy"; }
 
   static bool can_store(std::string_view format, const TestTensor& tensor) {
     CatalogBuilder builder(format);
@@ -71,8 +71,8 @@ class ConvertPairs : public Diff {
   }
 
   /// Converts the model; nullopt if the plan refuses.
-  std::optional<Moved> moved(const Model& from, std::string_view format, const std::string& stem,
-                             const ConvertOptions& options = {}) {
+  std::optional<ConvertedModel> converted(const Model& from, std::string_view format, const std::string& stem,
+                                          const ConvertOptions& options = {}) {
     const auto target = folder_ / (stem + "." + std::string(format));
     const auto plan = plan_conversion(from, target, options);
     if (!plan) {
@@ -93,11 +93,11 @@ class ConvertPairs : public Diff {
       ADD_FAILURE() << "cannot read the written file: " << to_string(model.error());
       return std::nullopt;
     }
-    return Moved{*std::move(model), std::move(tensors), std::move(keys)};
+    return ConvertedModel{*std::move(model), std::move(tensors), std::move(keys)};
   }
 
-  /// The bytes of a tensor are kept even if its type is lost, unless the format requires another byte or
-  /// element order.
+  /// Checks that each tensor keeps its bytes, even if its type is lost, unless the format requires another
+  /// byte or element order.
   static void expect_kept(const Model& a, const Model& b, const std::set<std::string>& lost_tensors,
                           const std::set<std::string>& lost_keys) {
     const Catalog& before = a.catalog();
@@ -108,7 +108,7 @@ class ConvertPairs : public Diff {
     for (std::size_t i = 0; i < before.size(); ++i) {
       const Entry entry = before[i];
       const auto found =
-          is_of_one_tensor(after.format()) ? std::optional<std::size_t>(0) : after.find(entry.name);
+          holds_one_tensor(after.format()) ? std::optional<std::size_t>(0) : after.find(entry.name);
       ASSERT_TRUE(found) << "missing: " << entry.name;
       const Entry other = after[*found];
       const bool is_relaid = entry.byte_order != other.byte_order || entry.order != other.order;
@@ -121,18 +121,18 @@ class ConvertPairs : public Diff {
       EXPECT_TRUE(std::ranges::equal(entry.dims, other.dims)) << entry.name;
       if (is_relaid) expect_relaid(a, b, entry.name);
     }
-    std::size_t kept = 0;
+    std::size_t expected_keys = 0;
     for (const auto& [key, value] : before.metadata()) {
       if (lost_keys.contains(std::string(key))) continue;
       const auto other = after.metadata().find(key);
       // Keys that describe the layout of the old file are not kept.
       if (!other && describes_layout({key, value})) continue;
-      ++kept;
+      ++expected_keys;
       ASSERT_TRUE(other) << "missing: " << key;
       EXPECT_EQ(other->type(), value.type()) << key;
       EXPECT_TRUE(std::ranges::equal(other->bytes(), value.bytes())) << key;
     }
-    EXPECT_EQ(after.metadata().size(), kept) << "no key was added";
+    EXPECT_EQ(after.metadata().size(), expected_keys) << "no key was added";
   }
 
   static void expect_relaid(const Model& a, const Model& b, std::string_view name) {
@@ -147,13 +147,13 @@ class ConvertPairs : public Diff {
   /// Converts from `a`'s format to the other format and back.
   void expect_round_trip(const Model& a, std::string_view other, const std::string& stem) {
     SCOPED_TRACE(std::string(a.catalog().format()) + " to " + std::string(other) + ": " + stem);
-    const auto intermediate = moved(a, other, stem);
+    const auto intermediate = converted(a, other, stem);
     if (!intermediate) return;
     expect_kept(a, intermediate->model, intermediate->lost_tensors, intermediate->lost_keys);
     const std::string format(a.catalog().format());
     // Another folder keeps the file name, because formats of one tensor name it by the file.
     std::filesystem::create_directories(folder_ / "back");
-    const auto back = moved(intermediate->model, format, "back/" + stem);
+    const auto back = converted(intermediate->model, format, "back/" + stem);
     ASSERT_TRUE(back) << "cannot convert back";
     auto lost_tensors = intermediate->lost_tensors;
     lost_tensors.insert(back->lost_tensors.begin(), back->lost_tensors.end());

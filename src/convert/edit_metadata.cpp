@@ -50,7 +50,7 @@ Result<const Format*> check_editable(const Catalog& catalog, std::span<const For
     return fail(Error(ErrorCode::bad_state, "metadata_is_in_the_first_part",
                       format_text("is part {} of {}, and the metadata of a split model is in part 1",
                                   split->number + 1, split->count))
-                    .with_hint("name part 1"));
+                    .with_hint("edit part 1"));
   }
   return format;
 }
@@ -81,8 +81,8 @@ class Edit {
     return fail(std::move(result).error().at_path(path_.native()));
   }
 
-  [[nodiscard]] Error not_one_file_error(std::string_view what) const {
-    return Error(ErrorCode::not_regular_file, "one_file_is_edited", std::string(what))
+  [[nodiscard]] Error not_one_file_error(std::string_view problem) const {
+    return Error(ErrorCode::not_regular_file, "one_file_is_edited", std::string(problem))
         .at_path(path_.native())
         .with_hint("name one file of the model");
   }
@@ -94,8 +94,8 @@ class Edit {
     return error;
   }
 
-  // The file with the new header and one part: all bytes after the old header. The plan is made from memory,
-  // so a concurrent change of the file does not affect it.
+  // The file with the new header and one part: all bytes after the old header. The plan is made from the
+  // header in memory, so a concurrent change of the file does not affect it.
   Result<PlannedFile> plan(const io::Source& file) {
     const ParseOptions options{.formats = options_.formats, .max_header_bytes = options_.max_header_bytes};
     const auto read = read_header(file, parse, options);
@@ -112,9 +112,9 @@ class Edit {
     const std::uint64_t begin = header.bytes.size();
     edited_.moved_by = begin - header.old_bytes;
     // Bytes of the old header that were not read are padding before the data.
-    const std::size_t both = std::min(header.bytes.size(), old_prefix.size());
-    edited_.changed =
-        edited_.moved_by != 0 || !std::ranges::equal(Bytes(header.bytes).first(both), old_prefix.first(both));
+    const std::size_t common_bytes = std::min(header.bytes.size(), old_prefix.size());
+    edited_.changed = edited_.moved_by != 0 || !std::ranges::equal(Bytes(header.bytes).first(common_bytes),
+                                                                   old_prefix.first(common_bytes));
     PlannedFile planned{.path = path_, .bytes = begin + data_bytes, .header = std::move(header.bytes)};
     if (data_bytes != 0)
       planned.parts.push_back(
@@ -164,10 +164,11 @@ class Edit {
     }
     const bool is_same = now->device == before.device && now->inode == before.inode;
     if (is_same && now->rights == before.rights) return {};
-    return fail(Error(ErrorCode::changed_underfoot, "file_is_not_replaced_during_the_edit",
-                      "was replaced by another program during the edit; nothing was written")
-                    .at_path(path_.native())
-                    .with_hint("run the command again"));
+    return fail(
+        Error(ErrorCode::changed_underfoot, "file_is_not_replaced_during_the_edit",
+              "was replaced, or its owner or permissions changed, during the edit; nothing was written")
+            .at_path(path_.native())
+            .with_hint("run the command again"));
   }
 
   const Path& path_;

@@ -19,7 +19,8 @@ TEST_F(EditMeta, updates_the_seal) {
   for (const auto algorithm : all_hash_algorithms) {
     const auto sealed = ht::seal(*Model::open(gguf_), {.algorithm = algorithm, .force = true}).value();
     EXPECT_FALSE(edit(gguf_, {})->seal) << "nothing was written";
-    // An edit in place, one that moves the data, and one that moves it by more than a chunk of the seal.
+    // An edit that fits before the data, one that moves the data, and one that moves it by more than a chunk
+    // of the seal.
     for (const std::size_t length : {3U, 5000U, 5'000'000U}) {
       const auto done =
           edit(gguf_, {{.key = "general.name", .value = std::string(length, 'x')}}, true).value();
@@ -27,12 +28,13 @@ TEST_F(EditMeta, updates_the_seal) {
       EXPECT_EQ(compare_with_seal(gguf_).value().verdict, Verification::Verdict::intact);
       const auto carried = read_file(sealed.seal);
       ASSERT_TRUE(ht::seal(*Model::open(gguf_), {.algorithm = algorithm, .force = true}));
-      EXPECT_EQ(read_file(sealed.seal), carried) << "as if the file were sealed anew";
+      EXPECT_EQ(read_file(sealed.seal), carried) << "the edit and `seal` write the same seal";
     }
     ASSERT_TRUE(edit(gguf_, {{.key = "general.name", .value = "x"}}));
     EXPECT_EQ(compare_with_seal(gguf_).value().verdict, Verification::Verdict::intact);
   }
-  EXPECT_FALSE(edit(big_, {{.key = "general.name", .value = "x"}})->seal) << "of another file";
+  EXPECT_FALSE(edit(big_, {{.key = "general.name", .value = "x"}})->seal)
+      << "the seal is that of another file";
 }
 
 TEST_F(EditMeta, updates_the_seal_of_a_set) {
@@ -64,7 +66,7 @@ TEST_F(EditMeta, damage_of_the_data_stays_visible) {
 }
 
 TEST_F(EditMeta, edited_file_matches_its_seal) {
-  const auto refuse = [&](std::size_t offset, HashAlgorithm algorithm) {
+  const auto expect_refused = [&](std::size_t offset, HashAlgorithm algorithm) {
     auto bytes = gguf_file(std::endian::little);
     write_file(gguf_, bytes);
     const auto seal = ht::seal(*Model::open(gguf_), {.algorithm = algorithm, .force = true}).value().seal;
@@ -80,11 +82,11 @@ TEST_F(EditMeta, edited_file_matches_its_seal) {
     EXPECT_EQ(read_file(seal), sealed);
   };
   const auto name_at = 24 + 8 + std::string_view("general.name").size() + 4 + 8;
-  for (const auto algorithm : all_hash_algorithms) refuse(name_at, algorithm);
+  for (const auto algorithm : all_hash_algorithms) expect_refused(name_at, algorithm);
   // With these algorithms the digest of the whole file needs all bytes, so a damaged byte would be sealed.
   const auto last = gguf_file(std::endian::little).size() - 1;
-  refuse(last, HashAlgorithm::xxh3_128);
-  refuse(last, HashAlgorithm::sha256);
+  expect_refused(last, HashAlgorithm::xxh3_128);
+  expect_refused(last, HashAlgorithm::sha256);
 }
 
 TEST_F(EditMeta, restores_the_old_seal_if_the_rename_fails) {

@@ -1,4 +1,4 @@
-// Files of two formats for the tests of edits of metadata.
+// A fixture with a safetensors file and two GGUF files, for tests of edit_metadata.
 #pragma once
 
 #include <gtest/gtest.h>

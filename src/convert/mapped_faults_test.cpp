@@ -65,7 +65,7 @@ TEST_F(MappedFaults, fail_copies) {
   expect_fault(model_->copy<F32, Rank<1>>("second"), "file_is_unchanged");
 }
 
-TEST_F(MappedFaults, fail_at) {
+TEST_F(MappedFaults, fail_access_to_an_element) {
   expect_fault(tensor_->at(8191));
   expect_fault(as<F64>(*tensor_).at(8191));
   // A tensor over bytes that the caller has taken from the model.

@@ -1,5 +1,5 @@
-// Any allocation may fail: the operation returns an Error, throws no exception, and leaks or leaves nothing.
-// This program replaces operator new with one that fails on request.
+// Any allocation may fail: the operation returns an Error, throws no exception, leaks nothing and leaves no
+// file. This program replaces operator new with one that fails on request.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -122,11 +122,11 @@ TEST_F(OutOfMemory, while_replacing_a_set_leaves_the_old_or_new_set) {
   ASSERT_TRUE(save(source, values(2)));
   const auto model = Model::open(source).value();
   const ConvertOptions shards{.shard_bytes = 4};
-  const ApplyOptions how{.if_exists = IfExists::replace, .seal = true};
-  ASSERT_TRUE(convert(model, target, shards, how));
+  const ApplyOptions apply_options{.if_exists = IfExists::replace, .seal = true};
+  ASSERT_TRUE(convert(model, target, shards, apply_options));
   constexpr int enough = 1'000'000;
   allocations_left = enough;
-  ASSERT_TRUE(convert(model, target, shards, how));
+  ASSERT_TRUE(convert(model, target, shards, apply_options));
   const int used = enough - std::exchange(allocations_left, -1);
   const auto expect_whole = [&] {
     const auto opened = Model::open(index);
@@ -136,7 +136,7 @@ TEST_F(OutOfMemory, while_replacing_a_set_leaves_the_old_or_new_set) {
   };
   // The last allocations, beginning before the journal is written.
   constexpr int last = 300;
-  run_with_failing_allocations([&] { return convert(model, target, shards, how); }, expect_whole,
+  run_with_failing_allocations([&] { return convert(model, target, shards, apply_options); }, expect_whole,
                                std::max(0, used - last));
   expect_whole();
 }

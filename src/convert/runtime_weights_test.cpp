@@ -133,7 +133,7 @@ TEST_F(RuntimeWeightsTest, several_at_once_equal_separate_products) {
                  "w" + std::to_string(seed) + ".gguf");
   };
   const auto dense = random_tensor(Rank<2>(3, 512), 5);
-  // Sizes that several threads divide, also within one matrix, and odd numbers of rows.
+  // Sizes that are divided among threads, also within one matrix, and odd numbers of rows.
   const std::array weights{blocks_of(Q4_K{}, 701, 1), blocks_of(Q6_K{}, 1, 2), blocks_of(Q8_0{}, 403, 3),
                            saved(must(to_save("w", dense)), "w.safetensors"), blocks_of(Q4_K{}, 256, 4)};
   for (const std::int64_t vectors : {0, 1, 3, 5, 33}) {
@@ -259,7 +259,7 @@ TEST_F(RuntimeWeightsTest, packed_rows_within_bytes_equal_typed_weights) {
   expect_same_bits(must(embedding(any, last)), must(embedding(values, last)));
 }
 
-TEST_F(RuntimeWeightsTest, accept_any_number_of_columns_without_rows) {
+TEST_F(RuntimeWeightsTest, number_of_columns_is_checked_without_rows) {
   const auto any = tensor_of(testing::safetensors_file(
       R"({"w":{"dtype":"F32","shape":[0,4611686018427387904],"data_offsets":[0,0]}})", 0));
   const auto x = random_tensor(Rank<1>(8), 4);

@@ -36,9 +36,9 @@ std::vector<const TensorToSave*> by_scope(std::span<const TensorToSave> tensors)
   return ordered;
 }
 
-class Saving {
+class SaveOperation {
  public:
-  explicit Saving(const SaveOptions& options)
+  explicit SaveOperation(const SaveOptions& options)
       : options_(options), port_(options.port != nullptr ? *options.port : io::system_port()) {}
 
   Result<Converted> run(const Path& target, std::span<const TensorToSave> tensors) {
@@ -85,8 +85,8 @@ class Saving {
   }
 
   [[nodiscard]] Result<void> check_fits_memory() const {
-    const auto refuse = [](std::string_view rule, std::string_view what, std::string_view hint) {
-      return fail(Error(ErrorCode::bad_state, rule, std::string(what)).with_hint(hint));
+    const auto refuse = [](std::string_view rule, std::string_view problem, std::string_view hint) {
+      return fail(Error(ErrorCode::bad_state, rule, std::string(problem)).with_hint(hint));
     };
     if (options_.convert.format.empty())
       return refuse("format_of_memory_is_named", "a file in memory has no extension that names its format",
@@ -117,11 +117,11 @@ class Saving {
       }
       const auto* const range = std::get_if<Storage::FileBacked>(&storage.origin());
       if (range != nullptr && storage.bytes().empty() && range->bytes != 0) {
-        HT_TRY(place(*range, tensor.name, entry));
-      } else if (range != nullptr && HT_TRY(place_mapped(*range, storage.bytes(), tensor.name, entry))) {
+        HT_TRY(use_file_range(*range, tensor.name, entry));
+      } else if (range != nullptr && HT_TRY(use_mapped_range(*range, storage.bytes(), tensor.name, entry))) {
         // The bytes are copied from the file.
       } else if (changes_types() && !storage.bytes().empty()) {
-        HT_TRY(place_in_memory(storage.bytes(), entry));
+        HT_TRY(use_memory_source(storage.bytes(), entry));
       } else {
         entry.bytes = storage.bytes().size();
         memory = storage.bytes();
@@ -136,8 +136,8 @@ class Saving {
     return !options_.convert.types.empty() || !options_.convert.dequantize.empty();
   }
 
-  // Only values from a file can be converted, so bytes in memory become a file of their own.
-  Result<void> place_in_memory(Bytes bytes, Entry& entry) {
+  // Only values from a file can be converted, so the bytes are added as a MemorySource.
+  Result<void> use_memory_source(Bytes bytes, Entry& entry) {
     files_.push_back(std::make_unique<io::MappedFile>(std::make_shared<io::MemorySource>(bytes, nullptr)));
     entry.file = HT_TRY(builder_.add_file(format_text("memory {}", files_.size())));
     entry.bytes = bytes.size();
@@ -154,7 +154,7 @@ class Saving {
                     .with_hint("repeat the pattern to 1, 2, 4, 8 or 16 bytes"));
   }
 
-  // Checks known types only; the size of other types is up to the user.
+  // Checks known types only; the caller is responsible for the size of other types.
   [[nodiscard]] Result<void> check_size(const Entry& entry) const {
     std::optional<std::uint64_t> needed;
     if (entry.encoding != EncodingTag::dense) {
@@ -178,14 +178,14 @@ class Saving {
   }
 
   // False if mapped bytes cannot be copied from their file, because its path may name another file by now.
-  Result<bool> place_mapped(const Storage::FileBacked& range, Bytes bytes, std::string_view name,
-                            Entry& entry) {
+  Result<bool> use_mapped_range(const Storage::FileBacked& range, Bytes bytes, std::string_view name,
+                                Entry& entry) {
     if (range.inode == 0 || range.bytes != bytes.size() || bytes.empty()) return false;
     const auto number = number_of(range.path);
     if (!number) return false;
     const auto identity = files_[*number - 1]->source().identity();
     if (identity.device != range.device || identity.object != range.inode) return false;
-    HT_TRY(place(range, name, entry));
+    HT_TRY(use_file_range(range, name, entry));
     return true;
   }
 
@@ -198,7 +198,7 @@ class Saving {
     return number;
   }
 
-  Result<void> place(const Storage::FileBacked& range, std::string_view name, Entry& entry) {
+  Result<void> use_file_range(const Storage::FileBacked& range, std::string_view name, Entry& entry) {
     const auto number = HT_TRY(number_of(range.path));
     const auto file_bytes = files_[number - 1]->source().size();
     if (!checked::range_fits(range.offset, range.bytes, file_bytes)) {
@@ -234,13 +234,13 @@ Result<TensorToSave> detail::to_save(std::string_view name, const DTypeInfo& dty
     TensorToSave saved{.name = std::string(name), .dtype = dtype.tag};
     saved.dims.assign(extents.begin(), extents.end());
     const auto* const file = std::get_if<Storage::FileBacked>(&storage.origin());
-    const auto bits = HT_TRY(layout::count_elements(extents)) % 8 * dtype.bits % 8;
-    if (bits != 0) {
+    const auto last_bits = HT_TRY(layout::count_elements(extents)) % 8 * dtype.bits % 8;
+    if (last_bits != 0) {
       // The bits after the last element are zero in a file; in a view they belong to other elements.
       auto copy = HT_TRY(Storage::owned(bytes.size()));
       const MutableBytes into = HT_TRY(copy.writable_bytes());
       HT_TRY(guarded(bytes, [&] { std::ranges::copy(bytes, into.begin()); }));
-      into.back() &= static_cast<std::byte>((1U << bits) - 1);
+      into.back() &= static_cast<std::byte>((1U << last_bits) - 1);
       saved.data = std::move(copy);
     } else if (file != nullptr && !bytes.empty()) {
       auto range = *file;
@@ -256,12 +256,12 @@ Result<TensorToSave> detail::to_save(std::string_view name, const DTypeInfo& dty
 
 Result<Converted> save(const Path& target, std::span<const TensorToSave> tensors,
                        const SaveOptions& options) {
-  return without_bad_alloc([&] { return Saving(options).run(target, tensors); });
+  return without_bad_alloc([&] { return SaveOperation(options).run(target, tensors); });
 }
 
 Result<ConversionPlan> plan_save(const std::filesystem::path& target, std::span<const TensorToSave> tensors,
                                  const SaveOptions& options) {
-  return without_bad_alloc([&] { return Saving(options).plan_for(target, tensors); });
+  return without_bad_alloc([&] { return SaveOperation(options).plan_for(target, tensors); });
 }
 
 Result<std::vector<Path>> check_save(const ConversionPlan& plan, const SaveOptions& options) {
@@ -270,7 +270,7 @@ Result<std::vector<Path>> check_save(const ConversionPlan& plan, const SaveOptio
 
 Result<void> save_to_memory(std::span<const TensorToSave> tensors, const AllocateFile& allocate,
                             const SaveOptions& options) {
-  return without_bad_alloc([&] { return Saving(options).run(tensors, allocate); });
+  return without_bad_alloc([&] { return SaveOperation(options).run(tensors, allocate); });
 }
 
 Result<TensorToSave> to_save(std::string_view name, const AnyTensor& tensor) {

@@ -61,10 +61,9 @@ Result<bool> copy_pieces(const PlannedFile& file, const Pieces& pieces, io::Atom
   };
   const auto write_step = [&](Bytes step) -> Result<void> {
     if (options.work.stop.stop_requested()) {
-      return fail(
-          Error(ErrorCode::cancelled, "work_is_not_stopped",
-                format_text("stopped: {} of {} bytes written, nothing left behind", end, pieces.bytes))
-              .at_path(target.target().native()));
+      return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
+                        format_text("stopped: {} of {} bytes written, no file changed", end, pieces.bytes))
+                      .at_path(target.target().native()));
     }
     // A step may be in a mapped file: a page that cannot be read becomes an Error.
     HT_TRY(guarded(step, [&]() -> Result<void> {
@@ -77,10 +76,12 @@ Result<bool> copy_pieces(const PlannedFile& file, const Pieces& pieces, io::Atom
   while (const auto piece = HT_TRY(pieces.source())) {
     if (piece->offset < end || !checked::range_fits(piece->offset, piece->bytes.size(), pieces.bytes)) {
       return fail(
-          Error(ErrorCode::out_of_bounds, "pieces_are_in_order_and_inside",
-                format_text("piece of {} bytes at byte {} is out of order: {} of {} bytes are written",
-                            piece->bytes.size(), piece->offset, end, pieces.bytes))
-              .with_hint("return pieces in ascending order that do not overlap"));
+          Error(
+              ErrorCode::out_of_bounds, "pieces_are_in_order_and_inside",
+              format_text("piece of {} bytes at byte {} is out of order or outside the data: {} of {} bytes "
+                          "are written",
+                          piece->bytes.size(), piece->offset, end, pieces.bytes))
+              .with_hint("return pieces inside the data, in ascending order, without overlap"));
     }
     leave_hole(piece->offset);
     // At least one step, so that a stop is honoured even if a piece is empty.

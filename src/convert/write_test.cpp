@@ -70,7 +70,7 @@ TEST_F(Writing, rank_0_and_empty_tensors_are_written) {
   EXPECT_EQ((Model::open(path_).value().tensor<I64, Rank<2>>("t").value().extent(1)), 4);
 }
 
-TEST_F(Writing, data_is_sealed_by_its_checksum) {
+TEST_F(Writing, header_stores_the_checksum_of_the_data) {
   ASSERT_TRUE(write(path_, tensor_));
   const auto file = read_file(path_);
   const auto header = format_ht::decode(Bytes(file).first<format_ht::header_bytes>()).value();
@@ -175,15 +175,15 @@ TEST_F(Writing, can_be_stopped_before_the_first_piece) {
   const auto written = write(path_, tensor_, {.stop = stop.get_token()});
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error().code(), ErrorCode::cancelled);
-  int stop_checks = 0;
+  int source_calls = 0;
   const std::byte data[64] = {};
   const auto source = [&]() -> Result<std::optional<DataPiece>> {
-    ++stop_checks;
+    ++source_calls;
     return DataPiece{0, data};
   };
   const Encoded file{.header = {}, .offsets = {}, .file_bytes = 64};
   EXPECT_EQ(write(path_, file, source, {.stop = stop.get_token()}).error().code(), ErrorCode::cancelled);
-  EXPECT_EQ(stop_checks, 1);
+  EXPECT_EQ(source_calls, 1);
   EXPECT_TRUE(folder_.names().empty());
 }
 
@@ -197,17 +197,17 @@ TEST_F(Writing, can_be_stopped_within_a_piece) {
     port.before_each([&](Call call, int) {
       if (call == Call::write_at) stop.request_stop();
     });
-    const WriteOptions how{.port = &port, .stop = stop.get_token()};
+    const WriteOptions options{.port = &port, .stop = stop.get_token()};
     bool is_given = false;
     const DataSource source = [&]() -> Result<std::optional<DataPiece>> {
       if (std::exchange(is_given, true)) return std::nullopt;
       return DataPiece{0, data};
     };
-    const auto done =
-        is_encoded ? write(path_, file, source, how) : write(path_, dtype_info<U8>(), dims, data, how);
+    const auto done = is_encoded ? write(path_, file, source, options)
+                                 : write(path_, dtype_info<U8>(), dims, data, options);
     ASSERT_FALSE(done);
     EXPECT_EQ(done.error().code(), ErrorCode::cancelled);
-    EXPECT_EQ(done.error().message(), "stopped: 1048576 of 8388608 bytes written, nothing left behind");
+    EXPECT_EQ(done.error().message(), "stopped: 1048576 of 8388608 bytes written, no file changed");
     EXPECT_EQ(port.count(Call::write_at), 1);
     EXPECT_TRUE(folder_.names().empty());
   }
@@ -240,7 +240,7 @@ TEST_F(Writing, pieces_write_the_same_file_as_the_whole) {
   EXPECT_EQ(read_file(folder_ / "u.ht"), read_file(path_));
 }
 
-TEST_F(Writing, uncovered_bytes_are_zero_and_unsealed) {
+TEST_F(Writing, uncovered_bytes_are_zero_and_leave_out_the_checksum) {
   const std::vector<std::int64_t> dims{1 << 20};
   const auto data = bytes_of("abcd");
   ASSERT_TRUE(write(path_, dtype_info<U8>(), dims, source_of({{0, data}, {(1 << 20) - 4, data}})));

@@ -25,13 +25,13 @@ DeviceDescription describe_device() {
   return described;
 }
 
-template <class Stream>
-void add_stream(std::vector<DeviceDescription>& all, const std::vector<opencl::Listed>& listed) {
+template <class Kind>
+void add_devices_of(std::vector<DeviceDescription>& all, const std::vector<opencl::ListedDevice>& listed) {
   int index = 0;
   for (const auto& each : listed) {
-    if (each.is_gpu != Stream::is_gpu) continue;
-    auto described = describe_device<OpenCl<Stream>>();
-    if (index != 0) described.name = format_text("OpenCl<{}, {}>", Stream::stream_name, index);
+    if (each.is_gpu != Kind::is_gpu) continue;
+    auto described = describe_device<OpenCl<Kind>>();
+    if (index != 0) described.name = format_text("OpenCl<{}, {}>", Kind::kind_name, index);
     described.hardware = each.hardware;
     described.memory = each.memory;
     all.push_back(std::move(described));
@@ -45,8 +45,8 @@ Result<std::vector<DeviceDescription>> devices() {
   return without_bad_alloc([]() -> Result<std::vector<DeviceDescription>> {
     std::vector<DeviceDescription> all{describe_device<Host>()};
     const auto listed = opencl::list_devices();
-    add_stream<Gpu>(all, listed);
-    add_stream<Cpu>(all, listed);
+    add_devices_of<Gpu>(all, listed);
+    add_devices_of<Cpu>(all, listed);
     return all;
   });
 }

@@ -19,7 +19,7 @@ TEST(Devices, lists_the_host_first_with_every_dtype_and_slice) {
   EXPECT_EQ(all[0].slices, (std::vector<std::string_view>{"core", "linear", "nn", "conv"}));
 }
 
-TEST(Devices, lists_each_stream_under_the_name_of_its_type) {
+TEST(Devices, lists_each_kind_under_the_name_of_its_type) {
   if (!tests::has_device<OpenCl<Cpu>>()) GTEST_SKIP() << "no OpenCL device: install pocl-opencl-icd";
   const auto all = must(devices());
   for (const std::string_view name : {"OpenCl<Gpu>", "OpenCl<Cpu>"}) {

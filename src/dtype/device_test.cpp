@@ -34,17 +34,17 @@ struct NoName {
   static constexpr bool host_accessible = true;
 };
 
-struct Holds {
-  static constexpr std::string_view name = "Holds";
+struct HasState {
+  static constexpr std::string_view name = "HasState";
   static constexpr bool host_accessible = true;
   int state = 0;
 };
 
 }  // namespace users
 
-// One specialization for the device family covers both of its streams.
-template <class Stream>
-inline constexpr bool ht::stores<ht::OpenCl<Stream>, users::Pixel> = true;
+// One specialization covers both kinds of OpenCL devices.
+template <class Kind>
+inline constexpr bool ht::stores<ht::OpenCl<Kind>, users::Pixel> = true;
 
 namespace {
 
@@ -60,18 +60,18 @@ std::set<std::string_view> names_of(ht::DTypeList<Ds...>) {
   return {Ds::name...};
 }
 
-// Accepts an OpenCL device of any stream.
-template <class Stream>
-constexpr std::string_view stream_of(ht::OpenCl<Stream>) {
-  return ht::OpenCl<Stream>::name;
+// Accepts an OpenCL device of any kind.
+template <class Kind>
+constexpr std::string_view device_name_of(ht::OpenCl<Kind>) {
+  return ht::OpenCl<Kind>::name;
 }
 
 template <class D, class Dev>
   requires ht::Compatible<Dev, D>
-struct Spelled {};
+struct Constrained {};
 
 template <class D, class Dev>
-concept CanBeSpelled = requires { typename Spelled<D, Dev>; };
+concept IsWellFormed = requires { typename Constrained<D, Dev>; };
 
 TEST(Host, stores_every_dtype) {
   EXPECT_EQ(stored_by<ht::Host>(ht::AllDTypes{}), names_of(ht::AllDTypes{}));
@@ -89,15 +89,15 @@ TEST(OpenCl, cpu_stores_all) {
   EXPECT_EQ(stored_by<ht::OpenCl<ht::Cpu>>(ht::AllDTypes{}), names_of(ht::AllDTypes{}));
 }
 
-TEST(OpenCl, one_template_serves_both_streams) {
-  EXPECT_EQ(stream_of(ht::OpenCl<ht::Gpu>{}), "OpenCl<Gpu>");
-  EXPECT_EQ(stream_of(ht::OpenCl<ht::Cpu>{}), "OpenCl<Cpu>");
+TEST(OpenCl, one_template_serves_both_kinds) {
+  EXPECT_EQ(device_name_of(ht::OpenCl<ht::Gpu>{}), "OpenCl<Gpu>");
+  EXPECT_EQ(device_name_of(ht::OpenCl<ht::Cpu>{}), "OpenCl<Cpu>");
   EXPECT_EQ(ht::OpenCl<ht::Gpu>::name, "OpenCl<Gpu>");
   EXPECT_FALSE((std::same_as<ht::OpenCl<ht::Gpu>, ht::OpenCl<ht::Cpu>>));
   EXPECT_FALSE((ht::OpenCl<ht::Gpu>::host_accessible || ht::OpenCl<ht::Cpu>::host_accessible));
 }
 
-TEST(OpenCl, is_named_after_its_stream_and_index) {
+TEST(OpenCl, is_named_after_its_kind_and_index) {
   EXPECT_EQ((ht::OpenCl<ht::Cpu, 3>::name), "OpenCl<Cpu, 3>");
   EXPECT_FALSE((std::same_as<ht::OpenCl<ht::Gpu>, ht::OpenCl<ht::Gpu, 1>>));
   EXPECT_TRUE((std::same_as<ht::OpenCl<ht::Gpu>, ht::OpenCl<ht::Gpu, 0>>));
@@ -118,10 +118,10 @@ TEST(OpenCl, calculates_with_fewer_dtypes_than_it_stores) {
   EXPECT_FALSE((ht::Computes<Card, ht::slice::Nn, ht::F16> || ht::Computes<Card, ht::slice::Conv, ht::F64>));
 }
 
-TEST(Compatible, decides_whether_a_type_can_be_spelled) {
-  EXPECT_TRUE((CanBeSpelled<ht::F32, ht::OpenCl<ht::Gpu>>));
-  EXPECT_FALSE((CanBeSpelled<ht::F64, ht::OpenCl<ht::Gpu>>));
-  EXPECT_TRUE((CanBeSpelled<ht::F64, ht::OpenCl<ht::Cpu>>));
+TEST(Compatible, decides_whether_a_type_is_well_formed) {
+  EXPECT_TRUE((IsWellFormed<ht::F32, ht::OpenCl<ht::Gpu>>));
+  EXPECT_FALSE((IsWellFormed<ht::F64, ht::OpenCl<ht::Gpu>>));
+  EXPECT_TRUE((IsWellFormed<ht::F64, ht::OpenCl<ht::Cpu>>));
 }
 
 TEST(Compatible, ignores_const_of_the_dtype) {
@@ -141,15 +141,15 @@ TEST(IsDevice, is_an_empty_type_with_a_name) {
   EXPECT_TRUE(
       (ht::IsDevice<ht::Host> && ht::IsDevice<ht::OpenCl<ht::Gpu>> && ht::IsDevice<ht::OpenCl<ht::Cpu>>));
   EXPECT_TRUE(ht::IsDevice<users::Accelerator>);
-  EXPECT_FALSE(ht::IsDevice<ht::Gpu>) << "a stream is not a device";
+  EXPECT_FALSE(ht::IsDevice<ht::Gpu>) << "a kind is not a device";
   EXPECT_FALSE(ht::IsDevice<users::NoName>);
-  EXPECT_FALSE(ht::IsDevice<users::Holds>);
+  EXPECT_FALSE(ht::IsDevice<users::HasState>);
   EXPECT_FALSE(ht::IsDevice<int>);
 }
 
 TEST(UsersDevice, stores_the_declared_dtypes) {
-  using Devices = std::set<std::string_view>;
-  EXPECT_EQ(stored_by<users::Accelerator>(ht::AllDTypes{}), (Devices{"BF16", "F8_E4M3"}));
+  using Names = std::set<std::string_view>;
+  EXPECT_EQ(stored_by<users::Accelerator>(ht::AllDTypes{}), (Names{"BF16", "F8_E4M3"}));
   EXPECT_TRUE((ht::Compatible<users::Accelerator, users::Color>));
   EXPECT_FALSE((ht::Compatible<users::Accelerator, users::Pixel>));
 }
@@ -162,7 +162,7 @@ TEST(UsersDType, is_on_a_library_device_after_its_declaration) {
   EXPECT_TRUE((ht::Compatible<ht::OpenCl<ht::Gpu>, const users::Pixel>));
 }
 
-TEST(Contains, finds_exactly_what_is_listed) {
+TEST(Contains, is_true_for_listed_dtypes_only) {
   using List = ht::DTypeList<ht::F16, ht::F32>;
   EXPECT_TRUE((ht::contains<ht::F16, List> && ht::contains<ht::F32, List>));
   EXPECT_FALSE((ht::contains<ht::F64, List> || ht::contains<ht::F32, ht::DTypeList<>>));

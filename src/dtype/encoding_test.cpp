@@ -13,6 +13,13 @@
 namespace ht::encoding_test {
 namespace {
 
+static_assert(IsEncoding<Q4_K>);
+static_assert(!IsEncoding<const Q4_K>);
+static_assert(!IsEncoding<int>);
+static_assert(!IsEncoding<Encoding>);
+static_assert(Q4_K::tag == static_cast<EncodingTag>(12));
+static_assert(Q4_K::block_elements == 256 && Q4_K::block_bytes == 144 && Q4_K::name == "Q4_K");
+
 TEST(Encoding, finds_block_encodings_by_number_and_name) {
   const auto by_name = find_encoding("Q4_K");
   ASSERT_TRUE(by_name);
@@ -22,7 +29,7 @@ TEST(Encoding, finds_block_encodings_by_number_and_name) {
   EXPECT_EQ(library_encodings().size(), 27U);
 }
 
-TEST(Encoding, dense_and_retired_numbers_are_not_found) {
+TEST(Encoding, dense_and_unknown_numbers_are_not_found) {
   for (const int number : {0, 1, 4, 5, 24, 30, 31, 32, 33, 36, 37, 38, 43, 255}) {
     EXPECT_FALSE(find_encoding(static_cast<EncodingTag>(number))) << number;
   }
@@ -66,6 +73,33 @@ TEST(Encoding, matches_the_list_of_ggml_types) {
     EXPECT_EQ(encoding->block_bytes, bytes) << name;
   }
   EXPECT_EQ(blocks, library_encodings().size());
+}
+
+TEST(Encoding, visit_encoding_agrees_with_find_encoding) {
+  const auto encodings = library_encodings();
+  EXPECT_EQ(encodings.size(), static_cast<std::size_t>(AllEncodings::size));
+  for (const Encoding& encoding : encodings) {
+    int calls = 0;
+    const bool found = visit_encoding(encoding.tag, [&](auto e) {
+      using E = decltype(e);
+      ++calls;
+      EXPECT_EQ(E::tag, encoding.tag);
+      EXPECT_EQ(E::name, encoding.name);
+      EXPECT_EQ(static_cast<std::uint32_t>(E::block_elements), encoding.block_elements);
+      EXPECT_EQ(static_cast<std::uint32_t>(E::block_bytes), encoding.block_bytes);
+    });
+    EXPECT_TRUE(found) << encoding.name;
+    EXPECT_EQ(calls, 1) << encoding.name;
+  }
+}
+
+TEST(Encoding, dense_and_unknown_tags_are_not_visited) {
+  for (int tag = 0; tag <= UINT8_MAX; ++tag) {
+    const auto encoding = static_cast<EncodingTag>(tag);
+    bool called = false;
+    EXPECT_EQ(visit_encoding(encoding, [&](auto) { called = true; }), find_encoding(encoding).has_value());
+    EXPECT_EQ(called, find_encoding(encoding).has_value()) << tag;
+  }
 }
 
 }  // namespace

@@ -131,7 +131,7 @@ TEST(Facts, complex_numbers_match_their_parts) {
   EXPECT_EQ(C64::number.largest, F32::number.largest);
 }
 
-TEST(Facts, each_missing_value_reduces_the_held_set) {
+TEST(Facts, each_reduced_fact_excludes_values) {
   const NumberFacts full = number_facts({5, 10, 15, FloatLayout::Specials::ieee});
   EXPECT_TRUE(holds_every_value(full, full));
   const auto lacks = [&](auto change) {
@@ -166,7 +166,7 @@ TEST(Layout, fills_the_width_of_its_dtype) {
                                    F16, BF16, F32, F64>();
 }
 
-TEST(Layout, codes_count_up_through_the_magnitudes) {
+TEST(Layout, magnitudes_increase_with_the_code) {
   for (const FloatLayout layout : {F4::layout, F6_E2M3::layout, F6_E3M2::layout, F8_E4M3::layout,
                                    F8_E5M2::layout, F8_E8M0::layout, F16::layout, BF16::layout}) {
     for (std::uint64_t code = 0; code < layout.largest_code(); ++code) {

@@ -61,7 +61,7 @@ struct Names {
 };
 TYPED_TEST_SUITE(Packed, PackedDTypes, Names);
 
-TYPED_TEST(Packed, loads_the_bits_at_every_phase) {
+TYPED_TEST(Packed, loads_the_bits_at_every_start) {
   using Fixture = Packed<TypeParam>;
   for (std::size_t elements = 1; elements <= 17; ++elements) {
     const Buffer buffer(elements, TypeParam::bits);
@@ -129,15 +129,15 @@ TYPED_TEST(Packed, pointers_count_in_elements) {
   const detail::PackedPointer<const TypeParam> start(buffer.bytes.get());
   const Bits model = bits_of(buffer.bytes.get(), buffer.size);
   for (std::int64_t i = 0; i < 24; ++i) {
-    const auto there = start + i;
-    EXPECT_EQ((*there).bits(), read(model, static_cast<std::size_t>(i), Packed<TypeParam>::width));
-    EXPECT_EQ(there, (detail::PackedPointer<const TypeParam>(buffer.bytes.get(), i)));
-    EXPECT_EQ(there == start, i == 0);
+    const auto pointer = start + i;
+    EXPECT_EQ((*pointer).bits(), read(model, static_cast<std::size_t>(i), Packed<TypeParam>::width));
+    EXPECT_EQ(pointer, (detail::PackedPointer<const TypeParam>(buffer.bytes.get(), i)));
+    EXPECT_EQ(pointer == start, i == 0);
     // Offsets may be negative if they lead to an existing element.
-    EXPECT_EQ(there + -i, start);
-    EXPECT_EQ(there[-i].bits(), start[0].bits());
+    EXPECT_EQ(pointer + -i, start);
+    EXPECT_EQ(pointer[-i].bits(), start[0].bits());
     const std::int64_t bit = i * TypeParam::bits;
-    EXPECT_EQ(there.address(), bit % 8 == 0 ? buffer.bytes.get() + bit / 8 : nullptr) << i;
+    EXPECT_EQ(pointer.address(), bit % 8 == 0 ? buffer.bytes.get() + bit / 8 : nullptr) << i;
   }
 }
 

@@ -196,9 +196,9 @@ consteval Table<std::size_t> common_table(DTypeList<Ds...>) {
 }
 
 // The documented result of Common: the first dtype in the list that holds all of the given dtypes.
-std::size_t first_holding(std::initializer_list<std::size_t> expected) {
+std::size_t first_holding(std::initializer_list<std::size_t> given) {
   for (std::size_t place = 0; place < count; ++place) {
-    if (std::ranges::all_of(expected, [place](std::size_t d) { return lossless[d][place]; })) return place;
+    if (std::ranges::all_of(given, [place](std::size_t d) { return lossless[d][place]; })) return place;
   }
   return count;
 }
@@ -213,7 +213,7 @@ TEST(LosslessTo, holds_if_every_value_is_representable) {
   }
 }
 
-TEST(LosslessTo, matches_the_design) {
+TEST(LosslessTo, matches_the_examples) {
   EXPECT_TRUE((LosslessTo<U8, F16> && LosslessTo<BF16, F32> && LosslessTo<I32, F64>));
   EXPECT_FALSE((LosslessTo<I64, F64>));
   EXPECT_FALSE((LosslessTo<F8_E4M3, F8_E4M3FNUZ>));
@@ -281,7 +281,7 @@ TEST(Common, is_the_first_dtype_that_holds_both) {
 }
 
 // Dtypes whose pairwise promotion would depend on the order. Triples of all 24 dtypes would need gigabytes of
-// compiler memory; the run-time loop in the next test covers them.
+// compiler memory; the run-time loop of `is_the_dtype_that_holds_the_others` covers them.
 using Hard = DTypeList<U4, F6_E3M2, U8, I8, F8_E4M3, F8_E5M2FNUZ, F8_E8M0, I16, F16, BF16, F32, I64>;
 
 struct Triple {
@@ -339,9 +339,9 @@ using Floating = std::bool_constant<IsFloating<D>>;
 template <class D>
 using Integral = std::bool_constant<IsIntegral<D>>;
 template <class D>
-using Ranked = std::bool_constant<Precision<D>>;
+using Ranked = std::bool_constant<HasWidthRank<D>>;
 template <class D>
-using Multiplies = std::bool_constant<Multipliable<D>>;
+using Multiplies = std::bool_constant<IsArithmetic<D>>;
 
 TEST(Concepts, select_the_expected_dtypes) {
   const std::set<std::string_view> integral{"I4", "U4", "I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64"};

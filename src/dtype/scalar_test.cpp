@@ -68,26 +68,26 @@ TEST(Boolean, any_nonzero_byte_is_true) {
 }
 
 template <class A, class B>
-void expect_implicit_exactly_where_upcastable() {
+void expect_implicit_iff_upcastable() {
   using From = typename A::Element;
   using To = typename B::Element;
   EXPECT_EQ((std::is_convertible_v<From, To>), (UpcastableTo<A, B>)) << A::name << " to " << B::name;
 }
 template <class A, class... Bs>
 void expect_implicit_from(DTypeList<Bs...>) {
-  (expect_implicit_exactly_where_upcastable<A, Bs>(), ...);
+  (expect_implicit_iff_upcastable<A, Bs>(), ...);
 }
 template <class... As>
 void expect_implicit_from_each() {
   (expect_implicit_from<As>(AllDTypes{}), ...);
 }
 
-TEST(Conversion, small_elements_convert_implicitly_exactly_if_upcastable) {
+TEST(Conversion, small_elements_convert_implicitly_iff_upcastable) {
   expect_implicit_from_each<F4, F6_E2M3, F6_E3M2, F8_E4M3, F8_E5M2, F8_E8M0, F8_E4M3FNUZ, F8_E5M2FNUZ, F16,
                             BF16, I4, U4>();
 }
 
-TEST(Conversion, bool_converts_implicitly_exactly_if_upcastable) {
+TEST(Conversion, bool_converts_implicitly_iff_upcastable) {
   expect_implicit_from_each<Bool>();
   EXPECT_TRUE((std::is_convertible_v<Boolean, bool> && std::is_convertible_v<bool, Boolean>));
 }
@@ -127,11 +127,11 @@ TEST(Elements, consist_of_their_stored_bits) {
 }
 
 template <class... Ds>
-constexpr bool elements_lead_back(DTypeList<Ds...>) {
+constexpr bool elements_map_to_their_dtypes(DTypeList<Ds...>) {
   return (std::same_as<DTypeOf<typename Ds::Element>, Ds> && ...);
 }
 
-TEST(Elements, map_to_their_dtype) { EXPECT_TRUE(elements_lead_back(AllDTypes{})); }
+TEST(Elements, map_to_their_dtype) { EXPECT_TRUE(elements_map_to_their_dtypes(AllDTypes{})); }
 
 TEST(Elements, convert_in_constant_expressions) {
   constexpr float third = F16::Element(1.0 / 3.0);

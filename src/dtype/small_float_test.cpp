@@ -26,7 +26,7 @@ struct FormatSpec {
   bool has_sign = true;
 };
 
-constexpr FormatSpec books[] = {
+constexpr FormatSpec format_specs[] = {
     {"F4", 2, 1, 1},
     {"F6_E2M3", 2, 3, 1},
     {"F6_E3M2", 3, 2, 3},
@@ -39,27 +39,27 @@ constexpr FormatSpec books[] = {
     {"BF16", 8, 7, 127, 0x7F80, 0x7F81},
 };
 template <class D>
-constexpr FormatSpec book = *std::ranges::find(books, D::name, &FormatSpec::name);
+constexpr FormatSpec spec_of = *std::ranges::find(format_specs, D::name, &FormatSpec::name);
 
 template <class D>
 constexpr unsigned sign_bit =
-    book<D>.has_sign ? 1U << (book<D>.exponent_bits + book<D>.mantissa_bits) : 0x100;
+    spec_of<D>.has_sign ? 1U << (spec_of<D>.exponent_bits + spec_of<D>.mantissa_bits) : 0x100;
 template <class D>
-constexpr unsigned codes = book<D>.has_sign ? 2 * sign_bit<D> : 0x100;
+constexpr unsigned codes = spec_of<D>.has_sign ? 2 * sign_bit<D> : 0x100;
 
 template <class D>
 double decode_by_spec(unsigned code) {
-  constexpr FormatSpec b = book<D>;
+  constexpr FormatSpec spec = spec_of<D>;
   const unsigned magnitude = code & (sign_bit<D> - 1);
-  if (code == b.lone_nan || magnitude >= b.first_nan) return nan;
+  if (code == spec.lone_nan || magnitude >= spec.first_nan) return nan;
   const double sign = magnitude == code ? 1.0 : -1.0;
-  if (magnitude == b.infinity) return sign * infinity;
-  if (!b.has_sign) return std::ldexp(1.0, static_cast<int>(code) - b.bias);
-  const int field = static_cast<int>(magnitude >> b.mantissa_bits);
-  const unsigned fraction = magnitude & ((1U << b.mantissa_bits) - 1);
-  const double significand = std::ldexp(fraction, -b.mantissa_bits);
-  return sign *
-         (field == 0 ? std::ldexp(significand, 1 - b.bias) : std::ldexp(1 + significand, field - b.bias));
+  if (magnitude == spec.infinity) return sign * infinity;
+  if (!spec.has_sign) return std::ldexp(1.0, static_cast<int>(code) - spec.bias);
+  const int field = static_cast<int>(magnitude >> spec.mantissa_bits);
+  const unsigned fraction = magnitude & ((1U << spec.mantissa_bits) - 1);
+  const double significand = std::ldexp(fraction, -spec.mantissa_bits);
+  return sign * (field == 0 ? std::ldexp(significand, 1 - spec.bias)
+                            : std::ldexp(1 + significand, field - spec.bias));
 }
 
 // The largest code without a sign whose value is finite.
@@ -123,15 +123,15 @@ template <class D, class T>
 void expect_nearest_even() {
   // Without a negative zero, -0 becomes +0. Without a sign, negative numbers become NaN.
   const auto negative = [](unsigned code) -> unsigned {
-    if (!book<D>.has_sign) return 0xFF;
-    return code == 0 && book<D>.lone_nan == sign_bit<D> ? 0 : code | sign_bit<D>;
+    if (!spec_of<D>.has_sign) return 0xFF;
+    return code == 0 && spec_of<D>.lone_nan == sign_bit<D> ? 0 : code | sign_bit<D>;
   };
   for (unsigned code = 0; code < largest_code<D>(); ++code) {
     const double exact = (decode_by_spec<D>(code) + decode_by_spec<D>(code + 1)) / 2;
     const T middle = static_cast<T>(exact);
     ASSERT_EQ(static_cast<double>(middle), exact);
     // Powers of two without a mantissa have no even significand; IEEE 754 then selects the larger value.
-    const bool goes_up = code % 2 == 1 || book<D>.mantissa_bits == 0;
+    const bool goes_up = code % 2 == 1 || spec_of<D>.mantissa_bits == 0;
     const T below = std::nextafter(middle, T{0});
     const T above = std::nextafter(middle, std::numeric_limits<T>::infinity());
     ASSERT_EQ(code_of<D>(middle), goes_up ? code + 1 : code) << exact;
@@ -149,21 +149,21 @@ TYPED_TEST(Small, float_rounds_to_nearest_even) { expect_nearest_even<TypeParam,
 
 // Tests overflow: the midpoint above the largest value, and everything above the midpoint.
 template <class D>
-void expect_overflow(double largest, double half_step, unsigned at_half, unsigned beyond) {
-  const bool has_nan_only = std::isnan(decode_by_spec<D>(beyond));
+void expect_overflow(double largest, double midpoint, unsigned at_midpoint, unsigned beyond) {
+  const bool overflows_to_nan = std::isnan(decode_by_spec<D>(beyond));
   const auto negative = [&](unsigned code) {
-    return has_nan_only && book<D>.lone_nan == code ? code : code | sign_bit<D>;
+    return overflows_to_nan && spec_of<D>.lone_nan == code ? code : code | sign_bit<D>;
   };
   const unsigned largest_finite = largest_code<D>();
   EXPECT_EQ(decode_by_spec<D>(largest_finite), largest);
-  EXPECT_EQ(code_of<D>(std::nextafter(half_step, 0.0)), largest_finite);
-  EXPECT_EQ(code_of<D>(half_step), at_half);
-  for (const double value : {std::nextafter(half_step, infinity), 2 * largest, 1e300, infinity}) {
+  EXPECT_EQ(code_of<D>(std::nextafter(midpoint, 0.0)), largest_finite);
+  EXPECT_EQ(code_of<D>(midpoint), at_midpoint);
+  for (const double value : {std::nextafter(midpoint, infinity), 2 * largest, 1e300, infinity}) {
     EXPECT_EQ(code_of<D>(value), beyond) << value;
     EXPECT_EQ(code_of<D>(-value), negative(beyond)) << -value;
   }
   EXPECT_EQ(code_of<D>(std::numeric_limits<float>::infinity()), beyond);
-  EXPECT_EQ(code_of<D>(-half_step), negative(at_half));
+  EXPECT_EQ(code_of<D>(-midpoint), negative(at_midpoint));
 }
 
 TEST(SmallFloat, overflow_is_infinity_if_the_dtype_has_it) {
@@ -297,7 +297,7 @@ TYPED_TEST(Small, every_16_bit_integer_rounds_as_a_double_does) {
 }
 
 template <class D, class... Others>
-void expect_as_through_double() {
+void expect_same_as_through_double() {
   for (unsigned code = 0; code < codes<D>; ++code) {
     const auto value = element<D>(code);
     const auto wide = static_cast<double>(value);
@@ -311,8 +311,8 @@ void expect_as_through_double() {
 
 TYPED_TEST(Small, another_small_float_is_rounded_once) {
   // A double represents the values of all small floats exactly, so the conversion to double does not round.
-  expect_as_through_double<TypeParam, F4, F6_E2M3, F6_E3M2, F8_E4M3, F8_E5M2, F8_E8M0, F8_E4M3FNUZ,
-                           F8_E5M2FNUZ, F16, BF16>();
+  expect_same_as_through_double<TypeParam, F4, F6_E2M3, F6_E3M2, F8_E4M3, F8_E5M2, F8_E8M0, F8_E4M3FNUZ,
+                                F8_E5M2FNUZ, F16, BF16>();
 }
 
 #ifdef __FLT16_MAX__

@@ -56,10 +56,10 @@ double decode_by_spec(unsigned code) {
 }
 
 TEST(UsersDType, is_a_dtype_of_its_kind) {
-  EXPECT_TRUE((ht::IsDType<F8_E3M4> && ht::IsFloating<F8_E3M4> && ht::Precision<F8_E3M4>));
-  EXPECT_TRUE((ht::IsIntegral<I6> && ht::Precision<I6> && ht::Multipliable<I6>));
+  EXPECT_TRUE((ht::IsDType<F8_E3M4> && ht::IsFloating<F8_E3M4> && ht::HasWidthRank<F8_E3M4>));
+  EXPECT_TRUE((ht::IsIntegral<I6> && ht::HasWidthRank<I6> && ht::IsArithmetic<I6>));
   EXPECT_TRUE(ht::IsDType<Color>);
-  EXPECT_FALSE((ht::IsNumber<Color> || ht::Precision<Color> || ht::Multipliable<Color>));
+  EXPECT_FALSE((ht::IsNumber<Color> || ht::HasWidthRank<Color> || ht::IsArithmetic<Color>));
 }
 
 TEST(UsersDType, is_ordered_among_library_dtypes) {

@@ -74,6 +74,14 @@ Error file_too_large(SourceLine where) {
       .with_hint("write fewer or smaller tensors to one file");
 }
 
+Error incomplete_header(const Format::HeaderEdit& edit, SourceLine where) {
+  return Error(ErrorCode::internal, "edit_sees_the_whole_header",
+               format_text("header to edit is incomplete in the first {} bytes of a file of {} bytes",
+                           edit.seen.size(), edit.file_bytes),
+               where)
+      .with_hint("pass at least the whole header in Format::HeaderEdit");
+}
+
 std::uint64_t later_begin(std::uint64_t needed, std::uint64_t old_bytes) {
   const std::uint64_t alignment = std::uint64_t{1} << std::countr_zero(old_bytes | max_alignment);
   const std::uint64_t step = std::max(alignment, shared_block_bytes);
@@ -85,7 +93,7 @@ Result<std::uint64_t> data_begin_for(std::uint64_t needed, std::uint64_t old_byt
                                      const Format::HeaderEdit& edit) {
   if (needed <= old_bytes) return old_bytes;
   if (edit.grow || old_bytes == edit.file_bytes) return later_begin(needed, old_bytes);
-  return fail(Error(ErrorCode::header_too_large, "metadata_fits_the_slack",
+  return fail(Error(ErrorCode::header_too_large, "metadata_fits_the_padding",
                     format_text("the header needs {} bytes and has {} before the data", needed, old_bytes))
                   .with_hint("leave out --no-grow: the data then moves by a multiple of 4096 bytes"));
 }

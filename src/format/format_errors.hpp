@@ -35,8 +35,8 @@ struct FilePlace {
 [[nodiscard]] Error broken_at(ErrorCode code, std::string_view rule, const FilePlace& place,
                               std::string message, SourceLine where);
 
-/// An Error at a place of the file. The hint is to download a truncated file again, to raise the limit for a
-/// header that is too large, and otherwise to write the file again.
+/// An Error at a place of the file. The hint is to download a file of the wrong size again, to raise the
+/// limit for a header that is too large, and otherwise to write the file again.
 template <class... Args>
 [[nodiscard]] Error broken(ErrorCode code, std::string_view rule, const FilePlace& place,
                            MessageFormat<std::type_identity_t<Args>...> message, Args&&... args) {
@@ -57,8 +57,8 @@ template <class... Args>
       .with_hint(hint);
 }
 
-/// `would_lose` unless the tensor has a known dense dtype and is row-major and little-endian, which every
-/// format can store. `format` is the name for the message.
+/// `would_lose` unless the tensor is typed, dense, row-major, little-endian and without a note. A format that
+/// can store more clears these members in a copy first. `format` is the name for the message.
 [[nodiscard]] Result<void> check_plain(const Entry& entry, std::string_view format);
 
 /// `would_lose` if the catalog has metadata, for formats without metadata.
@@ -66,6 +66,9 @@ template <class... Args>
 
 /// `size_overflow` for a file of more than 2^64 - 1 bytes.
 [[nodiscard]] Error file_too_large(SourceLine where = SourceLine::here());
+
+/// `internal` for an edit whose `seen` ends before the header does.
+[[nodiscard]] Error incomplete_header(const Format::HeaderEdit& edit, SourceLine where = SourceLine::here());
 
 /// The data offset for a header of `needed` bytes, if the data began at `old_bytes`. It is `old_bytes` if the
 /// header fits. Otherwise, if the data may move, it moves by whole blocks, so that blocks can be shared, and

@@ -22,22 +22,22 @@ void expect_lost(const Entry& entry, std::string_view rule) {
   EXPECT_FALSE(checked.error().hint().empty());
 }
 
-TEST(Carried, plain_tensors_are_carried) { EXPECT_TRUE(check_plain(plain(), "safetensors")); }
+TEST(WouldLose, plain_tensors_are_accepted) { EXPECT_TRUE(check_plain(plain(), "safetensors")); }
 
-TEST(Carried, format_carries_the_encoding) {
+TEST(WouldLose, format_carries_the_encoding) {
   Entry entry = plain();
   entry.dtype = DTypeTag::invalid;
   entry.encoding = find_encoding("Q4_0")->tag;
   expect_lost(entry, "format_carries_the_encoding");
 }
 
-TEST(Carried, format_carries_untyped_bytes) {
+TEST(WouldLose, format_carries_untyped_bytes) {
   Entry entry = plain();
   entry.dtype = DTypeTag::invalid;
   expect_lost(entry, "format_carries_untyped_bytes");
 }
 
-TEST(Carried, format_carries_the_order) {
+TEST(WouldLose, format_carries_the_order) {
   Entry entry = plain();
   entry.order = ElementOrder::column_major;
   expect_lost(entry, "format_carries_the_order");
@@ -45,19 +45,19 @@ TEST(Carried, format_carries_the_order) {
   EXPECT_TRUE(check_plain(entry, "safetensors"));
 }
 
-TEST(Carried, format_carries_the_byte_order) {
+TEST(WouldLose, format_carries_the_byte_order) {
   Entry entry = plain();
   entry.byte_order = ByteOrder::big;
   expect_lost(entry, "format_carries_the_byte_order");
 }
 
-TEST(Carried, format_carries_the_note) {
+TEST(WouldLose, format_carries_the_note) {
   Entry entry = plain();
   entry.note = "x";
   expect_lost(entry, "format_carries_the_note");
 }
 
-TEST(Carried, format_carries_metadata) {
+TEST(WouldLose, format_carries_metadata) {
   CatalogBuilder builder("test");
   EXPECT_TRUE(check_no_metadata(CatalogBuilder("test").build().value(), "ht"));
   EXPECT_TRUE(builder.metadata().add("author", "somebody"));

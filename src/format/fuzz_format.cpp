@@ -14,19 +14,19 @@
 namespace ht::testing {
 namespace {
 
-void require(bool holds, const char* what) {
+void require(bool holds, const char* property) {
   if (holds) return;
-  std::fprintf(stderr, "what does not hold: %s\n", what);
+  std::fprintf(stderr, "violated property: %s\n", property);
   std::abort();
 }
 
 // Bytes allocated now, and their peak since parsing began. The fuzzer is single-threaded.
 std::int64_t live = 0;
-std::int64_t highest = 0;
+std::int64_t peak = 0;
 
 void count_malloc(const volatile void* /*pointer*/, std::size_t size) {
   live += static_cast<std::int64_t>(size);
-  highest = std::max(highest, live);
+  peak = std::max(peak, live);
 }
 
 void count_free(const volatile void* pointer) {
@@ -35,7 +35,7 @@ void count_free(const volatile void* pointer) {
 }
 
 // An exact-size heap copy, so that the sanitizer detects a read past its end.
-std::vector<std::byte> exactly(Bytes bytes) { return {bytes.begin(), bytes.end()}; }
+std::vector<std::byte> exact_copy(Bytes bytes) { return {bytes.begin(), bytes.end()}; }
 
 /// Parses with all bytes of `file` available. Returns nullopt if the parser needs bytes beyond `file`.
 std::optional<Result<Catalog>> parse_whole(const Format& format, Bytes file, std::uint64_t file_bytes,
@@ -55,7 +55,7 @@ std::optional<Result<Catalog>> parse_whole(const Format& format, Bytes file, std
 std::optional<Result<Catalog>> parse_in_parts(const Format& format, Bytes file, std::uint64_t file_bytes,
                                               const ParseOptions& options) {
   std::vector<std::byte> prefix;
-  std::vector<std::vector<std::byte>> kept;
+  std::vector<std::vector<std::byte>> buffers;
   std::vector<Seen::Part> parts;
   while (true) {
     auto parsed = format.parse(Seen(prefix, parts), file_bytes, options);
@@ -71,13 +71,13 @@ std::optional<Result<Catalog>> parse_in_parts(const Format& format, Bytes file, 
       const auto end =
           static_cast<std::size_t>(std::min<std::uint64_t>(file.size(), need.offset + need.bytes));
       if (end <= prefix.size()) return std::nullopt;
-      prefix = exactly(file.first(end));
+      prefix = exact_copy(file.first(end));
       continue;
     }
     const auto requested = part(file, need.offset, need.bytes);
     if (!requested) return std::nullopt;
-    kept.push_back(exactly(*requested));
-    parts.push_back({need.offset, kept.back()});
+    buffers.push_back(exact_copy(*requested));
+    parts.push_back({need.offset, buffers.back()});
   }
 }
 
@@ -87,15 +87,15 @@ void check_round_trip(const Format& format, const Catalog& catalog, const ParseO
     require(encoded.error().code() == ErrorCode::size_overflow, "accepted catalogs can be encoded");
     return;
   }
-  const auto again = parse_whole(format, encoded->header, encoded->file_bytes, options);
-  require(again.has_value() && again->has_value(), "encoded files can be parsed");
-  require(same_tensors(catalog, **again), "encoded files have the same tensors");
+  const auto reparsed = parse_whole(format, encoded->header, encoded->file_bytes, options);
+  require(reparsed.has_value() && reparsed->has_value(), "encoded files can be parsed");
+  require(same_tensors(catalog, **reparsed), "encoded files have the same tensors");
   for (std::size_t i = 0; i < catalog.size(); ++i) {
-    const Entry entry = (**again)[i];
+    const Entry entry = (**reparsed)[i];
     require(entry.is_splat() || entry.file != 0 || entry.bytes == 0 || entry.offset == encoded->offsets[i],
             "data is at the offsets of the encoder");
   }
-  const auto twice = format.encode(**again, {});
+  const auto twice = format.encode(**reparsed, {});
   require(twice && twice->header == encoded->header && twice->file_bytes == encoded->file_bytes,
           "the same tensors encode to the same bytes");
 }
@@ -104,7 +104,8 @@ void check_file(const Format& format, Bytes file, std::uint64_t file_bytes, bool
   const ParseOptions options{.stem = "fuzz", .allow_incomplete = allow_incomplete};
   const auto whole = parse_whole(format, file, file_bytes, options);
   const auto in_parts = parse_in_parts(format, file, file_bytes, options);
-  require(whole.has_value() == in_parts.has_value(), "parts and the whole have the same complete header");
+  require(whole.has_value() == in_parts.has_value(),
+          "parts and the whole both have a complete header or both lack one");
   if (!whole) return;
   require(whole->has_value() == in_parts->has_value(),
           "parts and the whole are both accepted or both refused");
@@ -127,9 +128,9 @@ void check_memory(std::size_t input_bytes, const std::function<void()>& parse) {
   }();
   require(counting, "the sanitizer reports allocations");
   const std::int64_t limit = live + 8 * static_cast<std::int64_t>(input_bytes) + (1 << 20);
-  highest = live;
+  peak = live;
   parse();
-  require(highest <= limit, "memory stays below 8 times the input and 1 MiB");
+  require(peak <= limit, "memory is at most 8 times the input plus 1 MiB");
 }
 
 void check_format(std::string_view name, const std::uint8_t* data, std::size_t size) {
@@ -138,7 +139,7 @@ void check_format(std::string_view name, const std::uint8_t* data, std::size_t s
   if (size < 8) return;
   const Bytes all = std::as_bytes(std::span(data, size));
   const auto claimed = load_le<std::uint64_t>(all);
-  const auto file = exactly(all.subspan(8));
+  const auto file = exact_copy(all.subspan(8));
   for (const bool allow_incomplete : {false, true}) {
     check_file(*format, file, file.size(), allow_incomplete);
     check_file(*format, file, std::max<std::uint64_t>(claimed, file.size()), allow_incomplete);

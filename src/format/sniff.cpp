@@ -33,7 +33,7 @@ std::string_view after_space(std::string_view text) {
 }
 
 /// The text after its byte-order mark and leading white space.
-std::string_view first_words(const Beginning& file) {
+std::string_view without_leading_space(const Beginning& file) {
   const std::string_view text = file.text;
   return after_space(file.has("\xEF\xBB\xBF") ? text.substr(3) : text);
 }
@@ -65,18 +65,16 @@ bool is_text(const Beginning& file) {
 }
 
 bool is_html(const Beginning& file) {
-  const auto words = first_words(file);
-  return begins_in_any_case(words, "<!doctype html") || begins_in_any_case(words, "<html");
+  const auto text = without_leading_space(file);
+  return begins_in_any_case(text, "<!doctype html") || begins_in_any_case(text, "<html");
 }
 
 /// Checks the first bracket and the character after it, which excludes a section of a .toml file.
 bool is_json(const Beginning& file) {
-  const auto words = first_words(file);
-  if (words.empty() || !is_text(file)) return false;
-  const auto inside = after_space(words.substr(1));
-  const std::string_view may_follow = words[0] == '{'   ? "\"}"sv
-                                      : words[0] == '[' ? "[]{\"-0123456789"sv
-                                                        : ""sv;
+  const auto text = without_leading_space(file);
+  if (text.empty() || !is_text(file)) return false;
+  const auto inside = after_space(text.substr(1));
+  const std::string_view may_follow = text[0] == '{' ? "\"}"sv : text[0] == '[' ? "[]{\"-0123456789"sv : ""sv;
   return !inside.empty() && may_follow.find(inside[0]) != std::string_view::npos;
 }
 
@@ -168,13 +166,13 @@ bool is_zeros(const Beginning& file) {
   return std::ranges::all_of(file.text, [](char c) { return c == '\0'; });
 }
 
-bool is_xml(const Beginning& file) { return first_words(file).starts_with("<?xml"); }
+bool is_xml(const Beginning& file) { return without_leading_space(file).starts_with("<?xml"); }
 
 /// A kind of file. A file is of this kind if it has the magic and `matches` is null or returns true.
 struct Kind {
   ErrorCode code;  // always the same; tools/check_rules.py finds rules by it
   std::string_view rule;
-  std::string_view what;
+  std::string_view message;
   std::string_view hint;
   std::string_view magic{};
   bool (*matches)(const Beginning& file) = nullptr;
@@ -185,36 +183,37 @@ struct Kind {
   }
 };
 
-constexpr auto from_torch =
+constexpr auto torch_hint =
     "convert it with Python if you trust its source: safetensors.torch.save_file(torch.load(path, "
     "weights_only=True), \"model.safetensors\")"sv;
-constexpr auto from_keras = "load it with Keras and write its weights with safetensors.numpy.save_file"sv;
-constexpr auto other_file = "open the weights file beside this one"sv;
-constexpr auto unpack = "unpack it first"sv;
+constexpr auto keras_hint = "load it with Keras and write its weights with safetensors.numpy.save_file"sv;
+constexpr auto other_file_hint = "open the weights file beside this one"sv;
+constexpr auto unpack_hint = "unpack it first"sv;
 
-// The first match counts, so kinds with a magic precede kinds without one.
+// The first match counts, so specific kinds precede general ones.
 constexpr std::array kinds{
     Kind(ErrorCode::bad_magic, "file_is_not_a_torch_zip",
-         "is a PyTorch file: a zip with a pickle, which runs code when it is read", from_torch, "PK\3\4",
+         "is a PyTorch file: a zip with a pickle, which runs code when it is read", torch_hint, "PK\3\4",
          is_torch_zip),
     Kind(ErrorCode::bad_magic, "file_is_not_an_npz", "is an .npz file: a zip of .npy files",
          "unzip it: each .npy file in it is one tensor", "PK\3\4", is_npz),
     Kind(ErrorCode::bad_magic, "file_is_not_a_keras_zip", "is a zip that begins like a .keras file",
-         from_keras, "PK\3\4", is_keras_zip),
-    Kind(ErrorCode::bad_magic, "file_is_not_a_zip", "is a zip archive", unpack, "PK\3\4"),
+         keras_hint, "PK\3\4", is_keras_zip),
+    Kind(ErrorCode::bad_magic, "file_is_not_a_zip", "is a zip archive", unpack_hint, "PK\3\4"),
     Kind(ErrorCode::bad_magic, "file_is_not_an_empty_zip", "is a zip archive without files",
          "pack the archive again", "PK\5\6"),
     Kind(ErrorCode::bad_magic, "file_is_not_a_pickle",
-         "is a pickle, as old PyTorch files are; it runs code when it is read", from_torch, "\x80",
+         "is a pickle, as old PyTorch files are; it runs code when it is read", torch_hint, "\x80",
          is_pickle),
-    Kind(ErrorCode::bad_magic, "file_is_not_a_tar_archive", "is a tar archive", unpack, "ustar", nullptr,
+    Kind(ErrorCode::bad_magic, "file_is_not_a_tar_archive", "is a tar archive", unpack_hint, "ustar", nullptr,
          257),
-    Kind(ErrorCode::bad_magic, "file_is_not_gzip", "is compressed with gzip", unpack, "\x1F\x8B"),
-    Kind(ErrorCode::bad_magic, "file_is_not_zstd", "is compressed with zstd", unpack, "\x28\xB5\x2F\xFD"),
-    Kind(ErrorCode::bad_magic, "file_is_not_xz", "is compressed with xz", unpack, "\xFD\x37zXZ\0"sv),
-    Kind(ErrorCode::bad_magic, "file_is_not_bzip2", "is compressed with bzip2", unpack, "BZh", is_bzip2),
-    Kind(ErrorCode::bad_magic, "file_is_not_7z", "is a 7z archive", unpack, "7z\xBC\xAF\x27\x1C"),
-    Kind(ErrorCode::bad_magic, "file_is_not_hdf5", "is an HDF5 file, as .h5 files of Keras are", from_keras,
+    Kind(ErrorCode::bad_magic, "file_is_not_gzip", "is compressed with gzip", unpack_hint, "\x1F\x8B"),
+    Kind(ErrorCode::bad_magic, "file_is_not_zstd", "is compressed with zstd", unpack_hint,
+         "\x28\xB5\x2F\xFD"),
+    Kind(ErrorCode::bad_magic, "file_is_not_xz", "is compressed with xz", unpack_hint, "\xFD\x37zXZ\0"sv),
+    Kind(ErrorCode::bad_magic, "file_is_not_bzip2", "is compressed with bzip2", unpack_hint, "BZh", is_bzip2),
+    Kind(ErrorCode::bad_magic, "file_is_not_7z", "is a 7z archive", unpack_hint, "7z\xBC\xAF\x27\x1C"),
+    Kind(ErrorCode::bad_magic, "file_is_not_hdf5", "is an HDF5 file, as .h5 files of Keras are", keras_hint,
          "\x89HDF\r\n\x1A\n"),
     Kind(ErrorCode::bad_magic, "file_is_not_tflite", "is a TensorFlow Lite model: a graph with its weights",
          "open the model that it was converted from", "TFL3", nullptr, 4),
@@ -225,19 +224,19 @@ constexpr std::array kinds{
         "convert the original model to GGUF with llama.cpp; for a model of whisper.cpp, open the safetensors "
         "that it was converted from",
         "", is_old_ggml),
-    Kind(ErrorCode::bad_magic, "file_is_not_elf", "is an ELF program or library", other_file,
+    Kind(ErrorCode::bad_magic, "file_is_not_elf", "is an ELF program or library", other_file_hint,
          "\x7F"
          "ELF"),
-    Kind(ErrorCode::bad_magic, "file_is_not_a_windows_program", "is a Windows program or library", other_file,
-         "MZ", is_windows_program),
-    Kind(ErrorCode::bad_magic, "file_is_not_png", "is a PNG picture", other_file, "\x89PNG\r\n\x1A\n"),
-    Kind(ErrorCode::bad_magic, "file_is_not_jpeg", "is a JPEG picture", other_file, "\xFF\xD8\xFF"),
-    Kind(ErrorCode::bad_magic, "file_is_not_pdf", "is a PDF document", other_file, "%PDF-"),
+    Kind(ErrorCode::bad_magic, "file_is_not_a_windows_program", "is a Windows program or library",
+         other_file_hint, "MZ", is_windows_program),
+    Kind(ErrorCode::bad_magic, "file_is_not_png", "is a PNG picture", other_file_hint, "\x89PNG\r\n\x1A\n"),
+    Kind(ErrorCode::bad_magic, "file_is_not_jpeg", "is a JPEG picture", other_file_hint, "\xFF\xD8\xFF"),
+    Kind(ErrorCode::bad_magic, "file_is_not_pdf", "is a PDF document", other_file_hint, "%PDF-"),
     Kind(ErrorCode::bad_magic, "file_does_not_begin_with_zeros",
          "begins with zeros: its space was allocated but not written", "download the file again", "\0"sv,
          is_zeros),
     Kind(ErrorCode::bad_magic, "file_is_not_html", "is an HTML page",
-         "download the file again: the server sent a page to log in or an error page", "", is_html),
+         "download the file again: the server sent a login page or an error page", "", is_html),
     Kind(ErrorCode::bad_magic, "file_is_not_xml", "is XML",
          "read it: a server may have sent an error such as AccessDenied; then download the file again", "",
          is_xml),
@@ -247,7 +246,7 @@ constexpr std::array kinds{
 constexpr std::array texts{
     Kind(ErrorCode::bad_magic, "file_is_not_json", "is JSON without tensors",
          "open the weights beside it, or their .index.json", "", is_json),
-    Kind(ErrorCode::bad_magic, "file_is_not_text", "is a text file", other_file, "", is_text),
+    Kind(ErrorCode::bad_magic, "file_is_not_text", "is a text file", other_file_hint, "", is_text),
 };
 
 /// A clone without Git LFS has pointer files instead of the large files.
@@ -272,7 +271,7 @@ Beginning beginning_of(Bytes prefix, std::uint64_t file_bytes) { return {as_text
 std::optional<Error> first_match(std::span<const Kind> candidates, const Beginning& file) {
   const auto kind = std::ranges::find_if(candidates, [&](const Kind& each) { return each.is(file); });
   if (kind == candidates.end()) return std::nullopt;
-  return Error(kind->code, kind->rule, format_text("{}", kind->what)).at_offset(0).with_hint(kind->hint);
+  return Error(kind->code, kind->rule, format_text("{}", kind->message)).at_offset(0).with_hint(kind->hint);
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ TEST(Sniff, pointers_of_the_corpus_are_recognized) {
 TEST(Sniff, file_is_not_html) {
   for (const char* page : {"<!DOCTYPE html><html>", "<!doctype HTML PUBLIC>", "<HTML lang=en>", "\n\t <html>",
                            "\xEF\xBB\xBF\r\n<!DocType Html>", "<html>caf\xE9"}) {
-    expect_kind(page, "file_is_not_html", "log in");
+    expect_kind(page, "file_is_not_html", "login page");
   }
   expect_other("<htm", "file_is_not_text");
 }
@@ -241,7 +241,7 @@ TEST(Sniff, character_may_continue_beyond_the_prefix) {
   expect_other(std::string(sniffed_bytes - 1, 'x') + "\x80more", "format_is_known");
 }
 
-TEST(Sniff, every_prefix_of_every_kind_is_classified) {
+TEST(Sniff, every_prefix_has_the_code_bad_magic_and_a_hint) {
   for (const std::string& file :
        {zip_of("archive/data.pkl"), "\x08\x08\x12\x07pytorch\x3A\x05\x0A\x03xyz"s,
         "\xEF\xBB\xBF <!DOCTYPE html>"s, "MZ" + std::string(80, '\0'), " {\"a\""s}) {

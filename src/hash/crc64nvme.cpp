@@ -34,7 +34,7 @@ struct SupportedKernels {
   std::size_t count = 1;
 
   SupportedKernels() noexcept {
-    for (const auto& kernel : processor_kernels()) {
+    for (const auto& kernel : architecture_kernels()) {
       if (kernel.is_supported()) kernels[count++] = kernel;
     }
   }
@@ -72,7 +72,7 @@ std::uint64_t by_table(const std::byte* data, std::size_t size, std::uint64_t su
 }
 
 #if !defined(__x86_64__) && !(defined(__aarch64__) && defined(__linux__))
-std::span<const Kernel> processor_kernels() noexcept { return {}; }
+std::span<const Kernel> architecture_kernels() noexcept { return {}; }
 #endif
 
 std::span<const Kernel> supported_kernels() noexcept {

@@ -67,7 +67,7 @@ constexpr std::array<Kernel, 1> kernels{{{"pmull", by_pmull, has_pmull}}};
 
 }  // namespace
 
-std::span<const Kernel> processor_kernels() noexcept { return kernels; }
+std::span<const Kernel> architecture_kernels() noexcept { return kernels; }
 
 }  // namespace ht::inline v1::crc64
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The checksum on AArch64: compiled by a cross compiler and run by qemu, if both are installed.
 
-Usage: crc64nvme_arm_test.py ROOT. Ends with 77, and prints the reason, if it is skipped.
+Usage: crc64nvme_arm_test.py ROOT. If skipped, prints the reason and exits with 77.
 """
 
 import pathlib

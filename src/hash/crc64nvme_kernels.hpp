@@ -23,7 +23,7 @@ struct Kernel {
 [[nodiscard]] std::uint64_t by_table(const std::byte* data, std::size_t size, std::uint64_t sum) noexcept;
 
 /// Kernels compiled for this architecture; this processor may support only some of them.
-[[nodiscard]] std::span<const Kernel> processor_kernels() noexcept;
+[[nodiscard]] std::span<const Kernel> architecture_kernels() noexcept;
 
 /// Kernels that run on this processor, slowest first, beginning with the table.
 [[nodiscard]] std::span<const Kernel> supported_kernels() noexcept;

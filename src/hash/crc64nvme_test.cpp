@@ -40,7 +40,7 @@ TEST(Crc64, has_the_published_check_value) {
   EXPECT_EQ(sum_bit_by_bit(bytes_of("123456789")), 0xAE8B'1486'0A79'9888U);
 }
 
-TEST(Crc64, is_zero_for_empty_input) {
+TEST(Crc64, is_unchanged_by_empty_input) {
   EXPECT_EQ(crc64nvme(Bytes()), 0U);
   EXPECT_EQ(crc64nvme(Bytes(), 0x1234'5678'9ABC'DEF0), 0x1234'5678'9ABC'DEF0U);
 }
@@ -48,12 +48,12 @@ TEST(Crc64, is_zero_for_empty_input) {
 TEST(Crc64, matches_the_bitwise_sum_for_every_length_and_alignment) {
   const auto contents = noise(300);
   for (std::size_t length = 0; length <= contents.size(); ++length) {
-    const Bytes expected = Bytes(contents).first(length);
-    const std::uint64_t sum = sum_bit_by_bit(expected);
+    const Bytes input = Bytes(contents).first(length);
+    const std::uint64_t sum = sum_bit_by_bit(input);
     for (std::size_t misaligned = 0; misaligned < 16; ++misaligned) {
       // The buffer ends at the last byte, so that AddressSanitizer detects a read past it.
       std::vector<std::byte> buffer(misaligned);
-      buffer.insert(buffer.end(), expected.begin(), expected.end());
+      buffer.insert(buffer.end(), input.begin(), input.end());
       ASSERT_EQ(crc64nvme(Bytes(buffer).subspan(misaligned)), sum) << length << " at " << misaligned;
     }
   }

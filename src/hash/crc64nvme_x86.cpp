@@ -122,7 +122,7 @@ constexpr std::array<Kernel, 2> kernels{
 
 }  // namespace
 
-std::span<const Kernel> processor_kernels() noexcept { return kernels; }
+std::span<const Kernel> architecture_kernels() noexcept { return kernels; }
 
 }  // namespace ht::inline v1::crc64
 

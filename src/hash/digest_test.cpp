@@ -73,11 +73,17 @@ TEST(Hasher, hash_algorithm_is_known) {
 }
 
 TEST(Hasher, sha256_needs_openssl) {
-  for (const char* const library : {"libno-such-library.so.3", "libc.so.6"}) {
+  const struct {
+    const char* library;
+    std::string_view message;
+  } cases[] = {{"libno-such-library.so.3", "SHA-256 needs OpenSSL: libno-such-library.so.3 cannot be loaded"},
+               {"libc.so.6", "SHA-256 needs OpenSSL: libc.so.6 lacks EVP_MD_CTX_new"}};
+  for (const auto& [library, message] : cases) {
     const auto missing = Sha256::check_library(library);
     ASSERT_FALSE(missing);
     EXPECT_EQ(missing.error().code(), ErrorCode::unsupported_platform);
     EXPECT_EQ(missing.error().rule(), "sha256_needs_openssl");
+    EXPECT_EQ(missing.error().message(), message);
   }
 }
 

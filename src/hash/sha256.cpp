@@ -3,16 +3,12 @@
 #if HT_HAVE_OPENSSL
 #include <dlfcn.h>
 #include <openssl/evp.h>
+
+#include "base/format_text.hpp"
 #endif
 
 namespace ht::inline v1 {
 namespace {
-
-tl::unexpected<Error> no_openssl(SourceLine where = SourceLine::here()) {
-  return fail(Error(ErrorCode::unsupported_platform, "sha256_needs_openssl",
-                    "SHA-256 needs OpenSSL's libcrypto, which is not installed", where)
-                  .with_hint("install libssl3, or use crc64nvme or xxh3-128"));
-}
 
 #if HT_HAVE_OPENSSL
 
@@ -24,22 +20,37 @@ struct OpenSsl {
   decltype(&EVP_DigestInit_ex) begin = nullptr;
   decltype(&EVP_DigestUpdate) update = nullptr;
   decltype(&EVP_DigestFinal_ex) finish = nullptr;
-  bool loaded = false;
 
-  explicit OpenSsl(const char* name) noexcept {
-    void* const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    loaded = library != nullptr && find(library, "EVP_MD_CTX_new", make) &&
-             find(library, "EVP_MD_CTX_free", free) && find(library, "EVP_sha256", sha256) &&
-             find(library, "EVP_DigestInit_ex", begin) && find(library, "EVP_DigestUpdate", update) &&
-             find(library, "EVP_DigestFinal_ex", finish);
+  explicit OpenSsl(const char* name) noexcept : name_(name), library_(dlopen(name, RTLD_NOW | RTLD_LOCAL)) {
+    if (library_ == nullptr) return;
+    find("EVP_MD_CTX_new", make);
+    find("EVP_MD_CTX_free", free);
+    find("EVP_sha256", sha256);
+    find("EVP_DigestInit_ex", begin);
+    find("EVP_DigestUpdate", update);
+    find("EVP_DigestFinal_ex", finish);
+  }
+
+  /// Fails if the library or one of the functions is missing.
+  [[nodiscard]] Result<void> check() const {
+    if (library_ != nullptr && missing_ == nullptr) return {};
+    return fail(Error(ErrorCode::unsupported_platform, "sha256_needs_openssl",
+                      library_ == nullptr
+                          ? format_text("SHA-256 needs OpenSSL: {} cannot be loaded", name_)
+                          : format_text("SHA-256 needs OpenSSL: {} lacks {}", name_, missing_))
+                    .with_hint("install libssl3, or use crc64nvme or xxh3-128"));
   }
 
  private:
   template <class Function>
-  static bool find(void* library, const char* name, Function& function) noexcept {
-    function = reinterpret_cast<Function>(dlsym(library, name));
-    return function != nullptr;
+  void find(const char* name, Function& function) noexcept {
+    function = reinterpret_cast<Function>(dlsym(library_, name));
+    if (function == nullptr && missing_ == nullptr) missing_ = name;
   }
+
+  const char* name_;
+  void* library_;
+  const char* missing_ = nullptr;  // the first function that the library lacks
 };
 
 const OpenSsl& openssl() noexcept {
@@ -53,17 +64,19 @@ EVP_MD_CTX* context_of(void* context) noexcept { return static_cast<EVP_MD_CTX*>
 
 Result<Sha256> Sha256::make() {
   const auto& ssl = openssl();
-  if (!ssl.loaded) return no_openssl();
+  HT_TRY(ssl.check());
   Sha256 hash(ssl.make());
   if (hash.context_ == nullptr) return fail(Error(ErrorCode::out_of_memory));
-  if (ssl.begin(context_of(hash.context_.get()), ssl.sha256(), nullptr) != 1) return no_openssl();
+  if (ssl.begin(context_of(hash.context_.get()), ssl.sha256(), nullptr) != 1) {
+    return fail(
+        Error(ErrorCode::unsupported_platform, "openssl_provides_sha256",
+              "OpenSSL's libcrypto refuses SHA-256")
+            .with_hint("allow SHA-256 in the configuration of OpenSSL, or use crc64nvme or xxh3-128"));
+  }
   return hash;
 }
 
-Result<void> Sha256::check_library(const char* name) {
-  if (!OpenSsl(name).loaded) return no_openssl();
-  return {};
-}
+Result<void> Sha256::check_library(const char* name) { return OpenSsl(name).check(); }
 
 void Sha256::FreeContext::operator()(void* context) const noexcept { openssl().free(context_of(context)); }
 
@@ -83,10 +96,16 @@ std::array<std::byte, 32> Sha256::finish() noexcept {
 
 #else
 
+tl::unexpected<Error> not_built(SourceLine where = SourceLine::here()) {
+  return fail(Error(ErrorCode::unsupported_platform, "build_has_openssl",
+                    "this build of htensor has no SHA-256: the OpenSSL headers were missing", where)
+                  .with_hint("install libssl-dev and build htensor again, or use crc64nvme or xxh3-128"));
+}
+
 }  // namespace
 
-Result<Sha256> Sha256::make() { return no_openssl(); }
-Result<void> Sha256::check_library(const char*) { return no_openssl(); }
+Result<Sha256> Sha256::make() { return not_built(); }
+Result<void> Sha256::check_library(const char*) { return not_built(); }
 void Sha256::FreeContext::operator()(void*) const noexcept {}
 void Sha256::update(Bytes) noexcept {}
 std::array<std::byte, 32> Sha256::finish() noexcept { return {}; }

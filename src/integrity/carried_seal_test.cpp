@@ -13,14 +13,14 @@ namespace {
 class CarriedSeal : public ::testing::Test {
  protected:
   [[nodiscard]] Seal seal(std::uint64_t tensor_offset) const {
-    Seal made;
-    made.files.push_back({"f", 10, Digest(1)});
-    made.tensors.push_back(
+    Seal result;
+    result.files.push_back({"f", 10, Digest(1)});
+    result.tensors.push_back(
         {.name = "t", .file = 0, .offset = tensor_offset, .bytes = 6, .digest = Digest(2)});
     for (const auto& chunk : {Digest(3), Digest(4)}) {
-      made.chunks.insert(made.chunks.end(), chunk.bytes().begin(), chunk.bytes().end());
+      result.chunks.insert(result.chunks.end(), chunk.bytes().begin(), chunk.bytes().end());
     }
-    return made;
+    return result;
   }
   [[nodiscard]] ReplacedHeader edit(std::string_view header) const {
     return {.file = 0, .source = source_, .old_header_bytes = 4, .header = bytes_of(header)};
@@ -34,7 +34,7 @@ class CarriedSeal : public ::testing::Test {
   mutable io::MappedFile source_{io::FileSource::open(path_).value()};
 };
 
-TEST_F(CarriedSeal, keeps_the_digests_of_the_data_where_it_moves) {
+TEST_F(CarriedSeal, keeps_the_digests_of_data_that_moves) {
   const auto carried = carried_seal(seal(4), edit("another"), {}).value();
   EXPECT_EQ(carried.files[0].bytes, 13U);
   EXPECT_EQ(carried.tensors[0].offset, 7U);

@@ -13,10 +13,10 @@
 namespace ht::inline v1 {
 namespace {
 
-class Comparing {
+class SealComparison {
  public:
-  Comparing(const Seal& seal, io::MappedFiles files, std::span<const std::filesystem::path> paths,
-            MissingFiles missing)
+  SealComparison(const Seal& seal, io::MappedFiles files, std::span<const std::filesystem::path> paths,
+                 MissingFiles missing)
       : seal_(seal), files_(files), paths_(paths), missing_(missing), regions_(seal) {
     found_.algorithm = seal.algorithm;
   }
@@ -36,9 +36,9 @@ class Comparing {
       ++tally.compared;
       if (digests[i] == sealed_digest(seal_, chunks[i].number)) continue;
       ++tally.bad;
-      note(chunks[i].region, chunks[i].range);
+      add_bad(chunks[i].region, chunks[i].range);
     }
-    for (std::uint32_t file = 0; file < files_.size(); ++file) judge(file, tallies[file]);
+    for (std::uint32_t file = 0; file < files_.size(); ++file) check_file(file, tallies[file]);
     finish_rows();
     return std::move(found_);
   }
@@ -81,7 +81,7 @@ class Comparing {
                                                                             : Verification::Part::gap;
   }
 
-  void note(std::size_t number, const io::FileRange& range) {
+  void add_bad(std::size_t number, const io::FileRange& range) {
     const auto& region = regions_[number];
     raise(Verification::Verdict::damaged);
     if (!rows_.empty() && rows_.back().tensor == region.tensor && rows_.back().part == part_of(region) &&
@@ -94,22 +94,22 @@ class Comparing {
 
   void raise(Verification::Verdict verdict) { found_.verdict = std::max(found_.verdict, verdict); }
 
-  void judge(std::uint32_t file, const Tally& tally) {
+  void check_file(std::uint32_t file, const Tally& tally) {
     const std::uint64_t sealed_bytes = seal_.files[file].bytes;
     const std::uint64_t size = actual_bytes(file);
     if (files_[file] == nullptr) {
       if (missing_ == MissingFiles::skipped) return;
       raise(Verification::Verdict::missing);
-      note_missing(file, 0);
+      add_missing(file, 0);
       return;
     }
     // If the only compared chunk does not match, the file is damaged or replaced: only a different size shows
     // that it was replaced.
-    const bool is_another = tally.bad == tally.compared && tally.compared >= (size != sealed_bytes ? 1 : 2);
-    if (is_another) raise(Verification::Verdict::replaced);
+    const bool is_replaced = tally.bad == tally.compared && tally.compared >= (size != sealed_bytes ? 1 : 2);
+    if (is_replaced) raise(Verification::Verdict::replaced);
     if (size < sealed_bytes) {
       raise(Verification::Verdict::truncated);
-      note_missing(file, size);
+      add_missing(file, size);
     } else if (size > sealed_bytes) {
       raise(Verification::Verdict::grown);
       rows_.push_back({.tensor = std::nullopt,
@@ -119,13 +119,13 @@ class Comparing {
   }
 
   // Reports all sealed ranges from `offset` on as missing.
-  void note_missing(std::uint32_t file, std::uint64_t offset) {
+  void add_missing(std::uint32_t file, std::uint64_t offset) {
     const auto [first, end] = regions_.of_file(file);
     for (std::size_t i = first; i < end; ++i) {
       const auto& region = regions_[i];
       if (io::end_of(region.range) <= offset) continue;
       const std::uint64_t begin = std::max(region.range.offset, offset);
-      note(i, {file, begin, io::end_of(region.range) - begin});
+      add_bad(i, {file, begin, io::end_of(region.range) - begin});
     }
   }
 
@@ -150,13 +150,13 @@ class Comparing {
       std::uint64_t from = UINT64_MAX;
       std::uint64_t to = 0;
     };
-    std::vector<Extent> noted(seal_.tensors.size());
+    std::vector<Extent> reported(seal_.tensors.size());
     std::map<std::pair<std::uint32_t, std::uint64_t>, std::uint64_t> bad;  // begin to end
     for (const auto& row : rows_) {
       const std::uint64_t end = io::end_of(row.range);
       bad.emplace(std::pair(row.range.file, row.range.offset), end);
       if (!row.tensor) continue;
-      auto& [from, to] = noted[*row.tensor];
+      auto& [from, to] = reported[*row.tensor];
       from = std::min(from, row.range.offset);
       to = std::max(to, end);
     }
@@ -169,11 +169,11 @@ class Comparing {
         const auto before = std::prev(first);
         if (before->first.first == *tensor.file && before->second > tensor.offset) first = before;
       }
-      const auto behind = bad.lower_bound({*tensor.file, end});
-      if (first == behind) continue;
+      const auto after = bad.lower_bound({*tensor.file, end});
+      if (first == after) continue;
       const std::uint64_t from = std::max(first->first.second, tensor.offset);
-      const std::uint64_t to = std::min(std::prev(behind)->second, end);
-      if (noted[i].from <= from && to <= noted[i].to) continue;
+      const std::uint64_t to = std::min(std::prev(after)->second, end);
+      if (reported[i].from <= from && to <= reported[i].to) continue;
       rows_.push_back(
           {.tensor = i, .part = Verification::Part::tensor, .range = {*tensor.file, from, to - from}});
     }
@@ -205,7 +205,7 @@ Result<std::uint64_t> crc_of(io::MappedFile& file, std::uint64_t offset, std::ui
 }
 
 // Maximum number of bytes read between two polls of the stop token.
-constexpr std::uint64_t compared_bytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t zero_check_bytes = std::uint64_t{1} << 20;
 
 // Returns whether a range that the format requires to be zero is all zeros. A header may place the data
 // anywhere, so the range can have any length.
@@ -214,10 +214,10 @@ Result<bool> is_zero(io::MappedFile& file, std::uint64_t offset, std::uint64_t b
   for (std::uint64_t done = 0; done < bytes;) {
     if (stop.stop_requested()) {
       return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
-                        format_text("stopped: {} of {} bytes before the data checked", done, bytes))
+                        format_text("stopped: {} of {} bytes checked between header and data", done, bytes))
                       .at_path(file.source().path().native()));
     }
-    const std::uint64_t count = std::min(compared_bytes, bytes - done);
+    const std::uint64_t count = std::min(zero_check_bytes, bytes - done);
     bool zero = false;
     HT_TRY(file.visit(offset + done, count, [&](Bytes piece) -> Result<void> {
       zero = std::ranges::all_of(piece, [](std::byte byte) { return byte == std::byte{0}; });
@@ -234,7 +234,7 @@ Result<bool> is_zero(io::MappedFile& file, std::uint64_t offset, std::uint64_t b
 Result<Verification> compare(const Seal& seal, io::MappedFiles files,
                              std::span<const std::filesystem::path> paths, const VerifyOptions& options,
                              MissingFiles missing) {
-  return without_bad_alloc([&] { return Comparing(seal, files, paths, missing).run(options); });
+  return without_bad_alloc([&] { return SealComparison(seal, files, paths, missing).run(options); });
 }
 
 Result<std::optional<Format::OwnChecksum>> own_checksum(const io::Source& file,
@@ -287,6 +287,11 @@ Result<Verification> verify_own(io::MappedFile& file, const Format::OwnChecksum&
   }
   if (size > end) bad(Verification::Verdict::grown, Verification::Part::tail, end, size - end);
   return found;
+}
+
+std::string byte_range_text(std::uint64_t offset, std::uint64_t bytes) {
+  if (bytes == 0) return format_text("0 bytes at byte {}", offset);
+  return format_text("bytes {}–{}", offset, offset + bytes - 1);
 }
 
 }  // namespace ht::inline v1

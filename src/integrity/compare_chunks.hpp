@@ -5,6 +5,7 @@
 #include <htensor/integrity/seal.hpp>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "io/strategy/mapped_file.hpp"
 
@@ -26,5 +27,8 @@ enum class MissingFiles : bool { reported, skipped };
 
 [[nodiscard]] Result<Verification> verify_own(io::MappedFile& file, const Format::OwnChecksum& own,
                                               const VerifyOptions& options);
+
+/// Returns a text such as "bytes 0–79", or "0 bytes at byte 128" for an empty range.
+[[nodiscard]] std::string byte_range_text(std::uint64_t offset, std::uint64_t bytes);
 
 }  // namespace ht::inline v1

@@ -13,7 +13,7 @@ namespace {
 
 using Path = std::filesystem::path;
 
-std::string plain(const Path& path) { return path.lexically_normal().generic_string(); }
+std::string normalized(const Path& path) { return path.lexically_normal().generic_string(); }
 
 }  // namespace
 
@@ -95,7 +95,7 @@ Result<Seal> read_seal(const Path& path, io::Port* optional_port) {
 }
 
 Result<std::uint32_t> FoundSeal::number_of(const Path& path) const {
-  const auto found = numbers.find(plain(path));
+  const auto found = numbers.find(normalized(path));
   if (found != numbers.end()) return found->second;
   return fail(Error(ErrorCode::not_sealed, "every_file_is_sealed",
                     format_text("is not listed in the seal '{}'", to_utf8(location.seal.filename().string())))
@@ -111,15 +111,15 @@ Result<FoundSeal> find_seal(const ModelState& model, io::Port& port) {
                   .with_hint("open the model by its path"));
 }
 
-Result<FoundSeal> find_seal(const Path& named, std::span<const Format> formats, io::Port& port) {
-  FoundSeal found{.seal = {}, .location = seal_location_of(named, formats, port)};
-  found.view = HT_TRY(SetView::around(named, port));
-  auto seal = read_seal(found.view.where(found.location.seal), &port);
+Result<FoundSeal> find_seal(const Path& path, std::span<const Format> formats, io::Port& port) {
+  FoundSeal found{.seal = {}, .location = seal_location_of(path, formats, port)};
+  found.view = HT_TRY(SetView::of_path(path, port));
+  auto seal = read_seal(found.view.current_path(found.location.seal), &port);
   if (!seal && seal.error().code() == ErrorCode::not_sealed && found.location.file) {
     // The file may have been sealed together with others in its folder.
-    const auto in_folder = seal_location_in_folder(named.parent_path());
-    auto others = read_seal(found.view.where(in_folder.seal), &port);
-    if (others && std::ranges::find(others->files, name_in_seal(named, in_folder), &Seal::File::name) !=
+    const auto in_folder = seal_location_in_folder(path.parent_path());
+    auto others = read_seal(found.view.current_path(in_folder.seal), &port);
+    if (others && std::ranges::find(others->files, name_in_seal(path, in_folder), &Seal::File::name) !=
                       others->files.end()) {
       found.location = in_folder;
       found.covers_other_files = others->files.size() > 1;
@@ -128,7 +128,7 @@ Result<FoundSeal> find_seal(const Path& named, std::span<const Format> formats, 
   }
   if (!seal) return fail(std::move(seal).error());
   found.paths = sealed_paths(*seal, found.location);
-  for (std::uint32_t i = 0; i < found.paths.size(); ++i) found.numbers.emplace(plain(found.paths[i]), i);
+  for (std::uint32_t i = 0; i < found.paths.size(); ++i) found.numbers.emplace(normalized(found.paths[i]), i);
   found.seal = *std::move(seal);
   return found;
 }

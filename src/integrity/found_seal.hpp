@@ -34,7 +34,7 @@ struct SealLocation {
 struct FoundSeal {
   Seal seal;
   SealLocation location;
-  /// The current paths of the seal's files, and the file numbers by name.
+  /// The paths of the seal's files, and the file numbers by normalized path.
   std::vector<std::filesystem::path> paths{};
   std::map<std::string, std::uint32_t> numbers{};
   /// Whether the path is only one of several files that the seal of its folder covers.
@@ -47,7 +47,7 @@ struct FoundSeal {
 };
 
 /// Finds the seal of a path. `not_sealed` if there is none, `bad_seal`.
-[[nodiscard]] Result<FoundSeal> find_seal(const std::filesystem::path& named, std::span<const Format> formats,
+[[nodiscard]] Result<FoundSeal> find_seal(const std::filesystem::path& path, std::span<const Format> formats,
                                           io::Port& port);
 /// Finds the seal of an open model. A model from memory or from a descriptor has no seal (`not_sealed`), even
 /// if a file exists where its seal would be.

@@ -36,11 +36,12 @@ class RangeHasher {
   // processors is faster if the algorithm is slower than a disk, or if ranges overlap.
   [[nodiscard]] bool prefers_one_pass() const {
     if (job_.algorithm == HashAlgorithm::sha256 || job_.wait_for) return false;
-    const auto overtakes = [](const io::FileRange& first, const io::FileRange& second) {
+    const auto is_out_of_order = [](const io::FileRange& first, const io::FileRange& second) {
       return std::tuple(first.file, io::end_of(first)) > std::tuple(second.file, second.offset);
     };
-    if (std::ranges::adjacent_find(ranges_, overtakes) != ranges_.end()) return false;
-    return io::cached_share(sources(), ranges_) < 0.5;
+    if (std::ranges::adjacent_find(ranges_, is_out_of_order) != ranges_.end()) return false;
+    // An unknown share counts as not cached.
+    return io::cached_share(sources(), ranges_).value_or(0) < 0.5;
   }
 
   [[nodiscard]] Result<void> check_unchanged() const {
@@ -93,10 +94,11 @@ class RangeHasher {
     const auto take = [&](const io::Chunk& /*chunk*/, Bytes bytes) -> Result<void> {
       while (!bytes.empty()) {
         const std::uint64_t left = ranges_[number].bytes - done;
-        const Bytes mine = bytes.first(static_cast<std::size_t>(std::min<std::uint64_t>(left, bytes.size())));
-        hasher.update(mine);
-        bytes = bytes.subspan(mine.size());
-        done += mine.size();
+        const Bytes piece =
+            bytes.first(static_cast<std::size_t>(std::min<std::uint64_t>(left, bytes.size())));
+        hasher.update(piece);
+        bytes = bytes.subspan(piece.size());
+        done += piece.size();
         while (number < ranges_.size() && done == ranges_[number].bytes) {
           digests_[number++] = hasher.finish();
           done = 0;
@@ -104,13 +106,13 @@ class RangeHasher {
       }
       return {};
     };
-    io::StagedOptions how;
-    how.work.stop = work_.stop;
-    how.work.on_progress = [this](std::uint64_t bytes) {
+    io::StagedOptions staged_options;
+    staged_options.work.stop = work_.stop;
+    staged_options.work.on_progress = [this](std::uint64_t bytes) {
       done_bytes_ = bytes;
       report_progress();
     };
-    HT_TRY(io::load_staged(sources(), merge_adjacent(), take, how));
+    HT_TRY(io::load_staged(sources(), merge_adjacent(), take, staged_options));
     return {};
   }
 

@@ -41,14 +41,15 @@ using KnownDigest = std::function<Result<Digest>(const std::filesystem::path& fi
 [[nodiscard]] Result<UnwrittenSeal> make_seal(const Model& model, const SealOptions& options,
                                               const KnownDigest& known_digest);
 
-/// Fails if files that do not exist yet cannot be sealed under these names, in the seal of the model at the
-/// path `opened`: `bad_name`, or `already_exists` if a seal of other files has that path.
+/// Fails if a model cannot be sealed once it is written as `files` and opened by the path `opened`:
+/// `bad_name` for a file name, `already_exists` if the path of its seal has a seal of other files that still
+/// exist.
 [[nodiscard]] Result<void> check_can_seal(const std::filesystem::path& opened,
                                           const std::vector<std::filesystem::path>& files,
                                           std::span<const Format> formats, io::Port& port);
 
 /// Compares the model's open files with a seal. Files of the seal that the model does not have count as
-/// missing.
+/// missing, unless the model is a single file and the seal covers its folder.
 [[nodiscard]] Result<Verification> compare(const Model& model, const FoundSeal& found,
                                            const VerifyOptions& options);
 

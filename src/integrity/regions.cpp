@@ -78,9 +78,9 @@ SealChunk SealRegions::chunk(std::size_t region, std::uint64_t nth) const noexce
 SealChunk SealRegions::chunk_at(std::uint32_t file, std::uint64_t offset) const noexcept {
   const auto begin = regions_.begin() + static_cast<std::ptrdiff_t>(first_regions_[file]);
   const auto end = regions_.begin() + static_cast<std::ptrdiff_t>(first_regions_[file + 1]);
-  const auto behind = std::ranges::upper_bound(begin, end, offset, {},
-                                               [](const SealRegion& region) { return region.range.offset; });
-  const auto region = static_cast<std::size_t>(behind - regions_.begin()) - 1;
+  const auto after = std::ranges::upper_bound(begin, end, offset, {},
+                                              [](const SealRegion& region) { return region.range.offset; });
+  const auto region = static_cast<std::size_t>(after - regions_.begin()) - 1;
   return chunk(region, (offset - regions_[region].range.offset) / Seal::chunk_bytes);
 }
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <htensor/hash/digest.hpp>
+#include <optional>
 #include <set>
 
 #include "base/format_text.hpp"
@@ -54,10 +55,13 @@ Result<void> check_may_replace(const SealLocation& location, const std::vector<P
   return {};
 }
 
-// A seal with mismatches is evidence of damage; a new seal would hide it.
-Error seal_kept_error(const Error& found, ErrorCode code, const Path& seal) {
-  return Error(code, "seal_shows_no_damage",
-               format_text("{}; the seal '{}' was kept", found.message(), to_utf8(seal.filename().string())))
+// A seal with mismatches is evidence of damage; a new seal would hide it. `old_seal` is nullopt if the
+// mismatch was found with the file's own checksum.
+Error damage_error(const Error& found, ErrorCode code, const std::optional<Path>& old_seal) {
+  const auto outcome = old_seal
+                           ? format_text("the seal '{}' was kept", to_utf8(old_seal->filename().string()))
+                           : "no seal was written";
+  return Error(code, "seal_shows_no_damage", format_text("{}; {}", found.message(), outcome))
       .at_path(found.path())
       .at_tensor(found.tensor())
       .with_hint(
@@ -65,18 +69,18 @@ Error seal_kept_error(const Error& found, ErrorCode code, const Path& seal) {
           "bytes as they are");
 }
 
-Result<void> check_undamaged(const Result<Verification>& compared, const Path& seal) {
+Result<void> check_undamaged(const Result<Verification>& compared, const std::optional<Path>& old_seal) {
   if (!compared) return fail(compared.error());
   const auto result = compared->result();
-  if (!result) return fail(seal_kept_error(result.error(), ErrorCode::checksum_mismatch, seal));
+  if (!result) return fail(damage_error(result.error(), ErrorCode::checksum_mismatch, old_seal));
   return {};
 }
 
 // Computes the seal of a model's files, with digests of tensors if the options request them.
-class Hashing {
+class ModelHasher {
  public:
-  Hashing(const Catalog& catalog, const SealedParts& parts, const HashOptions& options,
-          KnownDigest known_digest)
+  ModelHasher(const Catalog& catalog, const SealedParts& parts, const HashOptions& options,
+              KnownDigest known_digest)
       : catalog_(catalog), parts_(parts), options_(options), known_digest_(std::move(known_digest)) {
     seal_.algorithm = options.algorithm;
   }
@@ -84,17 +88,17 @@ class Hashing {
   /// `names` are the file names in the seal. Algorithms other than CRC-64/NVME hash chunks only if
   /// `has_chunks`.
   Result<Seal> run(std::vector<std::string> names, bool has_chunks) {
-    const auto nothing = HT_TRY(digest(options_.algorithm, {}));
+    const auto empty_digest = HT_TRY(digest(options_.algorithm, {}));
     seal_.files.reserve(names.size());
     for (std::size_t i = 0; i < names.size(); ++i)
-      seal_.files.push_back({std::move(names[i]), parts_.files[i]->source().size(), nothing});
-    if (options_.per_tensor) HT_TRY(list_tensors(nothing));
+      seal_.files.push_back({std::move(names[i]), parts_.files[i]->source().size(), empty_digest});
+    if (options_.per_tensor) HT_TRY(list_tensors(empty_digest));
     HT_TRY(options_.algorithm == HashAlgorithm::crc64nvme ? combine_crcs() : hash_separately(has_chunks));
     return std::move(seal_);
   }
 
  private:
-  Result<void> list_tensors(const Digest& nothing) {
+  Result<void> list_tensors(const Digest& empty_digest) {
     seal_.tensors.reserve(catalog_.size());
     for (const Entry& entry : catalog_) {
       if (options_.work.stop.stop_requested()) {
@@ -106,7 +110,7 @@ class Hashing {
                           .file = entry.file,
                           .offset = entry.offset,
                           .bytes = entry.bytes,
-                          .digest = nothing};
+                          .digest = empty_digest};
       if (entry.is_splat()) {
         tensor.file = std::nullopt;
         tensor.offset = 0;
@@ -127,7 +131,7 @@ class Hashing {
                           entry.bytes, to_string(options_.algorithm), options_.max_splat_bytes))
             .at_tensor(entry.name)
             .with_hint("raise the limit with --max-splat, or use --algorithm crc64nvme, which does "
-                       "not walk the bytes"));
+                       "not process every byte"));
   }
 
   void keep_chunks(std::span<const Digest> digests) {
@@ -259,11 +263,12 @@ Result<SealedModel> seal(const Model& model, const SealOptions& options) {
     const bool is_named = found && std::ranges::any_of(paths, [&](const Path& path) {
                             return found->number_of(path).has_value();
                           });
-    // A seal of files that no longer exist does not apply to these files.
+    // A seal of other files does not apply to these files. `make_seal` refuses to replace it while the other
+    // files exist.
     if (found && !is_named) return seal_unchecked(model, options);
     if (!found) {
       if (found.error().code() == ErrorCode::bad_seal) {
-        return fail(seal_kept_error(found.error(), ErrorCode::bad_seal, found.error().path()));
+        return fail(damage_error(found.error(), ErrorCode::bad_seal, Path(found.error().path())));
       }
       if (found.error().code() != ErrorCode::not_sealed) return fail(found.error());
       HT_TRY(ModelAccess::check_all_exist(model));
@@ -271,7 +276,7 @@ Result<SealedModel> seal(const Model& model, const SealOptions& options) {
       const auto own =
           files.size() == 1 ? HT_TRY(own_checksum(files[0]->source(), state.formats)) : std::nullopt;
       if (own) {
-        HT_TRY(check_undamaged(verify_own(*files[0], *own, {.work = options.work}), state.opened));
+        HT_TRY(check_undamaged(verify_own(*files[0], *own, {.work = options.work}), std::nullopt));
       }
       return seal_unchecked(model, options);
     }
@@ -332,14 +337,14 @@ Result<UnwrittenSeal> make_seal(const Model& model, const SealOptions& options,
                             .work = options.work,
                             .max_splat_bytes = options.max_splat_bytes};
   auto seal = HT_TRY(without_bad_alloc(
-      [&] { return Hashing(*state.catalog, parts, hashing, known_digest).run(std::move(names), true); }));
+      [&] { return ModelHasher(*state.catalog, parts, hashing, known_digest).run(std::move(names), true); }));
   return UnwrittenSeal{std::move(location.seal), std::move(seal)};
 }
 
 Result<ModelDigests> hash(const Model& model, const HashOptions& options) {
   return without_bad_alloc([&]() -> Result<ModelDigests> {
     auto parts = HT_TRY(sealed_parts(model, *ModelAccess::state(model).port));
-    const auto seal = HT_TRY(Hashing(model.catalog(), parts, options, {})
+    const auto seal = HT_TRY(ModelHasher(model.catalog(), parts, options, {})
                                  .run(std::vector<std::string>(parts.paths.size()), false));
     ModelDigests digests{.digest = HT_TRY(digest_of(seal)), .files = {}, .tensors = {}};
     for (std::size_t i = 0; i < seal.files.size(); ++i)

@@ -90,7 +90,12 @@ Result<void> check_files(const Seal& seal) {
 
 Result<void> check_tensors(const Seal& seal) {
   for (const auto& tensor : seal.tensors) {
-    if (!tensor.file) continue;
+    if (!tensor.file) {
+      if (tensor.offset == 0) continue;
+      return bad("seal_splats_have_offset_0",
+                 format_text("places splat '{}' at byte {}, but a splat has no bytes in a file",
+                             to_utf8(tensor.name), tensor.offset));
+    }
     if (*tensor.file < seal.files.size() &&
         checked::range_fits(tensor.offset, tensor.bytes, seal.files[*tensor.file].bytes)) {
       continue;
@@ -130,9 +135,9 @@ Result<HashAlgorithm> check_beginning(Bytes bytes) {
     return bad("seal_algorithm_is_known",
                format_text("uses unknown hash algorithm {}", static_cast<int>(bytes[10])));
   }
-  if (const auto says = load_le<std::uint64_t>(bytes.subspan(48)); says != bytes.size()) {
+  if (const auto stated = load_le<std::uint64_t>(bytes.subspan(48)); stated != bytes.size()) {
     return bad("seal_size_matches_its_header",
-               format_text("has {} bytes, but its header says {}", bytes.size(), says));
+               format_text("has {} bytes, but its header says {}", bytes.size(), stated));
   }
   return algorithm;
 }
@@ -182,15 +187,14 @@ std::optional<std::uint64_t> SealCounts::seal_bytes(HashAlgorithm algorithm) con
 
 Result<void> check_seal_size(HashAlgorithm algorithm, const SealCounts& counts) {
   if (is_within_limit(algorithm, counts)) return {};
-  const bool is_smaller_enough = is_within_limit(HashAlgorithm::crc64nvme, counts);
+  const bool fits_with_crc = is_within_limit(HashAlgorithm::crc64nvme, counts);
   return fail(Error(ErrorCode::header_too_large, "seal_size_within_limit",
                     format_text("the seal would have {} bytes, with digests of {} chunks and {} tensors, but "
                                 "the limit is {} bytes",
                                 counts.seal_bytes(algorithm).value_or(UINT64_MAX), counts.chunks,
                                 counts.tensors, Seal::max_bytes))
-                  .with_hint(is_smaller_enough
-                                 ? "use --algorithm crc64nvme, whose digests have 8 bytes"
-                                 : "divide the model into several folders and seal each of them"));
+                  .with_hint(fits_with_crc ? "use --algorithm crc64nvme, whose digests have 8 bytes"
+                                           : "divide the model into several folders and seal each of them"));
 }
 
 Result<void> check_seal_size(HashAlgorithm algorithm, const Catalog& catalog,

@@ -190,6 +190,12 @@ TEST(SealFormat, seal_tensors_are_within_its_files) {
   expect_unwritable([](Seal& seal) { seal.tensors[0].file = 2; }, "seal_tensors_are_within_its_files");
 }
 
+TEST(SealFormat, seal_splats_have_offset_0) {
+  expect_bad(forged([](MutableBytes bytes) { store_le(bytes.subspan(64 + 48 + 64), std::uint64_t{1}); }),
+             "seal_splats_have_offset_0");
+  expect_unwritable([](Seal& seal) { seal.tensors[2].offset = 1; }, "seal_splats_have_offset_0");
+}
+
 TEST(SealFormat, seal_covers_every_byte) {
   expect_unwritable([](Seal& seal) { seal.chunks.resize(3 * 8); }, "seal_covers_every_byte");
   expect_unwritable([](Seal& seal) { seal.files[0].bytes = std::uint64_t{1} << 62; },

@@ -24,8 +24,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (code != ErrorCode::bad_seal && code != ErrorCode::out_of_memory) std::abort();
       continue;
     }
-    const auto again = encode_seal(*seal);
-    if (!again || !std::ranges::equal(*again, bytes)) std::abort();
+    const auto encoded = encode_seal(*seal);
+    if (!encoded || !std::ranges::equal(*encoded, bytes)) std::abort();
   }
   return 0;
 }

@@ -7,7 +7,7 @@
 namespace ht::seal_size_test {
 namespace {
 
-constexpr std::uint64_t terabyte = std::uint64_t{1} << 40;
+constexpr std::uint64_t tebibyte = std::uint64_t{1} << 40;
 
 Catalog catalog_of_splats(int count) {
   CatalogBuilder builder("test");
@@ -19,7 +19,7 @@ Catalog catalog_of_splats(int count) {
   return std::move(builder).build().value();
 }
 
-TEST(SealSize, is_that_of_the_encoded_seal) {
+TEST(SealSize, equals_the_size_of_the_encoded_seal) {
   for (const auto algorithm : all_hash_algorithms) {
     const auto nothing = digest(algorithm, {});
     if (!nothing) continue;  // this build lacks the algorithm
@@ -37,9 +37,9 @@ TEST(SealSize, seal_size_within_limit) {
   const auto check = [&](HashAlgorithm algorithm, std::uint64_t bytes) {
     return check_seal_size(algorithm, catalog, std::array{bytes}, names);
   };
-  EXPECT_TRUE(check(HashAlgorithm::crc64nvme, 127 * terabyte));
-  EXPECT_TRUE(check(HashAlgorithm::sha256, 31 * terabyte));
-  auto refused = check(HashAlgorithm::sha256, 32 * terabyte);
+  EXPECT_TRUE(check(HashAlgorithm::crc64nvme, 127 * tebibyte));
+  EXPECT_TRUE(check(HashAlgorithm::sha256, 31 * tebibyte));
+  auto refused = check(HashAlgorithm::sha256, 32 * tebibyte);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ErrorCode::header_too_large);
   EXPECT_EQ(refused.error().rule(), "seal_size_within_limit");
@@ -48,7 +48,7 @@ TEST(SealSize, seal_size_within_limit) {
       "the seal would have 268435793 bytes, with digests of 8388608 chunks and 3 tensors, but the limit "
       "is 268435456 bytes");
   EXPECT_EQ(refused.error().hint(), "use --algorithm crc64nvme, whose digests have 8 bytes");
-  refused = check(HashAlgorithm::crc64nvme, 128 * terabyte);
+  refused = check(HashAlgorithm::crc64nvme, 128 * tebibyte);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().hint(), "divide the model into several folders and seal each of them");
   EXPECT_FALSE(check_seal_size(HashAlgorithm::crc64nvme, {.chunks = UINT64_MAX}));

@@ -1,4 +1,4 @@
-// Files of any format whose tensors hold noise, for tests of seals.
+// A model file with its seal, and a function that damages files, for tests of seals.
 #pragma once
 
 #include <gtest/gtest.h>

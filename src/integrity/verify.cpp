@@ -44,11 +44,11 @@ const VerdictFacts& facts_of(Verification::Verdict verdict) {
 
 // Returns a text such as "the header, bytes 0–79".
 std::string range_text(const Verification::BadRange& range) {
-  return format_text("{}, bytes {}–{}",
+  return format_text("{}, {}",
                      range.part == Verification::Part::tensor
                          ? format_text("tensor '{}'", to_utf8(range.tensor))
                          : format_text("the {}", to_string(range.part)),
-                     range.offset, range.offset + range.bytes - 1);
+                     byte_range_text(range.offset, range.bytes));
 }
 
 // Opens the files of the seal. Missing files are null and are reported later; `only` opens a single file.
@@ -56,7 +56,7 @@ Result<io::Sources> open_files(const FoundSeal& found, std::optional<std::uint32
   io::Sources sources(found.paths.size());
   for (std::uint32_t i = 0; i < sources.size(); ++i) {
     if (only && *only != i) continue;
-    auto opened = io::FileSource::open(found.view.where(found.paths[i]), port);
+    auto opened = io::FileSource::open(found.view.current_path(found.paths[i]), port);
     if (opened) {
       sources[i] = *std::move(opened);
     } else if (opened.error().cause() != std::errc::no_such_file_or_directory) {
@@ -87,9 +87,9 @@ Result<Verification> compare_with_seal(const FoundSeal& found, io::MappedFiles f
   return verification;
 }
 
-// Verifies a `.ht` file by the checksum in its header. Returns `no_seal` if the file has none.
-Result<Verification> by_own_checksum(io::MappedFile& file, std::span<const Format> formats,
-                                     const Error& no_seal, const VerifyOptions& options) {
+// Verifies a `.ht` file by the checksum in its header. Fails with `no_seal` if the file has no checksum.
+Result<Verification> verify_by_own_checksum(io::MappedFile& file, std::span<const Format> formats,
+                                            const Error& no_seal, const VerifyOptions& options) {
   const auto own = HT_TRY(own_checksum(file.source(), formats));
   if (!own) return fail(no_seal);
   return verify_own(file, *own, options);
@@ -138,10 +138,10 @@ Result<Seal::Tensor> sealed_tensor_for(const Storage::FileBacked& range, std::sp
   return own_tensor_for(range, *HT_TRY(io::FileSource::open(path, port)), formats);
 }
 
-// The digest of the bytes by one algorithm.
+// Computes the digest of a tensor's bytes with the given algorithm.
 using DigestOf = std::function<Result<Digest>(HashAlgorithm)>;
 
-// The digest of bytes that may be mapped.
+// Returns the function for bytes in memory, which may be mapped.
 DigestOf digest_of_memory(Bytes bytes, const WorkOptions& work = {}) {
   return [bytes, work](HashAlgorithm algorithm) {
     return guarded(bytes, [&] { return digest_in_memory(algorithm, bytes, work); });
@@ -149,13 +149,13 @@ DigestOf digest_of_memory(Bytes bytes, const WorkOptions& work = {}) {
 }
 
 // `range` is the location of the bytes in their file.
-Result<void> validate_bytes(const DigestOf& digest_of, const Storage::FileBacked& range,
+Result<void> validate_bytes(const DigestOf& compute_digest, const Storage::FileBacked& range,
                             const Seal::Tensor& sealed) {
-  const auto found = HT_TRY(digest_of(sealed.digest.algorithm()));
+  const auto found = HT_TRY(compute_digest(sealed.digest.algorithm()));
   if (found == sealed.digest) return {};
   return fail(Error(ErrorCode::checksum_mismatch, "tensor_matches_its_seal",
-                    format_text("checksum mismatch in tensor '{}', bytes {}–{}", to_utf8(sealed.name),
-                                range.offset, range.offset + std::max<std::uint64_t>(range.bytes, 1) - 1))
+                    format_text("checksum mismatch in tensor '{}', {}", to_utf8(sealed.name),
+                                byte_range_text(range.offset, range.bytes)))
                   .at_path(range.path.native())
                   .at_tensor(sealed.name)
                   .at_offset(range.offset)
@@ -188,7 +188,10 @@ Result<void> Verification::result() const {
     message += format_text("{} {}", i == 0 ? " in" : ",", range_text(bad[i]));
     if (bad[i].file != bad.front().file) message += format_text(" of '{}'", to_utf8(bad[i].file.string()));
   }
-  if (bad.size() > max_ranges) message += format_text(" and {} more ranges", bad.size() - max_ranges);
+  if (bad.size() > max_ranges) {
+    const std::size_t others = bad.size() - max_ranges;
+    message += format_text(" and {} more range{}", others, others == 1 ? "" : "s");
+  }
   const auto& first = bad.front();
   return fail(Error(facts_of(verdict).code, "bytes_match_the_seal", std::move(message))
                   .at_path(first.file.native())
@@ -213,7 +216,7 @@ Result<Verification> compare_with_seal(const Path& path, const VerifyOptions& op
       const bool is_one_file = !is_folder || (model && model->files().size() == 1);
       if (found.error().code() != ErrorCode::not_sealed || !is_one_file) return fail(found.error());
       io::MappedFile file(HT_TRY(open_member(is_folder ? model->files()[0] : path, port)));
-      return by_own_checksum(file, options.formats, found.error(), options);
+      return verify_by_own_checksum(file, options.formats, found.error(), options);
     }
     std::optional<std::uint32_t> only;
     if (!is_folder) {
@@ -238,7 +241,7 @@ Result<void> verify(const Model& model, const VerifyOptions& options) {
     if (!found) {
       const auto files = state.mapped->files();
       if (found.error().code() != ErrorCode::not_sealed || files.size() != 1) return fail(found.error());
-      return HT_TRY(by_own_checksum(*files[0], state.formats, found.error(), options)).result();
+      return HT_TRY(verify_by_own_checksum(*files[0], state.formats, found.error(), options)).result();
     }
     HT_TRY(check_all_sealed(state, *found));
     return HT_TRY(compare(model, *found, options)).result();

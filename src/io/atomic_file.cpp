@@ -20,8 +20,8 @@ std::filesystem::path folder_of(const std::filesystem::path& target) {
   return target.has_parent_path() ? target.parent_path() : std::filesystem::path(".");
 }
 
-// Number of attempts: other writers may take or remove a name several times in a row.
-constexpr int tries = 8;
+// Other writers may take or remove a name several times in a row.
+constexpr int max_attempts = 8;
 
 // Repeats the call while it fails with EINTR.
 template <class Call>
@@ -171,15 +171,15 @@ Result<std::optional<AtomicFile>> AtomicFile::create_locked(const std::filesyste
   HT_TRY(file.open_folder());
   file.temporary_ = temporary;
   std::error_code cause;
-  for (int i = 0; i < tries; ++i) {
+  for (int i = 0; i < max_attempts; ++i) {
     const auto handle = port.create(temporary, std::nullopt);
     if (handle) {
       file.handle_ = *handle;
       file.owns_temporary_name_ = true;
       const auto claimed = port.claim(*handle);
       const bool is_refused = !claimed && claimed.error() == std::errc::resource_unavailable_try_again;
-      // An unclaimed lock file would be removed as a leftover, unless the file system does not support
-      // claims.
+      // Other writers remove an unclaimed lock file as a leftover. On a file system without flock, no writer
+      // removes leftovers.
       if (!claimed && !is_refused && !is_unsupported(claimed.error()))
         return fail(file.failed("file_can_be_created", "claim a file in its folder", claimed.error()));
       if (!is_refused && file.has_temporary_name()) return file;
@@ -216,8 +216,8 @@ Result<void> AtomicFile::open_folder() {
   return {};
 }
 
-// Claims the file. Returns whether it belongs to this writer: another writer may have removed it as a leftover between
-// its creation and the claim. On a file system without claims no writer removes leftovers.
+// Claims the file. Returns false if another writer has claimed it or removed it as a leftover between its
+// creation and the claim. On a file system without flock no writer removes leftovers.
 bool AtomicFile::claim_temporary() {
   const auto claimed = port_->claim(handle_);
   if (!owns_temporary_name_) return true;
@@ -235,7 +235,7 @@ bool AtomicFile::has_temporary_name() const {
 Result<void> AtomicFile::create_temporary(std::optional<Source::Rights> rights) {
   bool can_be_nameless = true;
   std::error_code cause;
-  for (int i = 0; i < tries; ++i) {
+  for (int i = 0; i < max_attempts; ++i) {
     // All memory is allocated before the file is created: nothing can throw between creation and ownership.
     temporary_ = new_temporary_name(target_);
     const auto handle = can_be_nameless ? port_->create_nameless(folder_of(target_), rights)
@@ -250,9 +250,9 @@ Result<void> AtomicFile::create_temporary(std::optional<Source::Rights> rights) 
       continue;
     }
     cause = handle.error();
-    const bool can_have_a_name =
+    const bool falls_back_to_name =
         std::exchange(can_be_nameless, can_be_nameless && !is_unsupported(cause)) && is_unsupported(cause);
-    if (!can_have_a_name && cause != std::errc::file_exists && cause != std::errc::interrupted) break;
+    if (!falls_back_to_name && cause != std::errc::file_exists && cause != std::errc::interrupted) break;
   }
   return fail(failed("file_can_be_created", "create a file in its folder", cause));
 }
@@ -319,7 +319,7 @@ Result<void> AtomicFile::put_in_place() {
 Result<void> AtomicFile::link_temporary_name() {
   if (owns_temporary_name_) return {};
   const auto done = port_->name(handle_, temporary_);
-  if (!done) return fail(failed("file_can_be_named", "rename into place", done.error()));
+  if (!done) return fail(failed("file_can_be_named", "link into the folder", done.error()));
   owns_temporary_name_ = true;
   return {};
 }

@@ -41,7 +41,7 @@ class AtomicFile {
                                                                        const std::filesystem::path& target,
                                                                        Port& port);
 
-  /// Returns the error with which `create` would refuse the target now. For callers that do much work before
+  /// Fails if `create` would refuse the target now, with the same error. For callers that do much work before
   /// `create`.
   [[nodiscard]] static Result<void> check_target(const std::filesystem::path& target, IfExists if_exists,
                                                  Port& port);

@@ -132,7 +132,7 @@ TEST_F(Replacing, releases_its_lock_after_removing_the_temporary_file) {
   EXPECT_EQ(calls.front(), Call::unlink);
 }
 
-TEST_F(Replacing, works_without_unnamed_files) {
+TEST_F(Replacing, works_without_nameless_files) {
   without_nameless_files();
   ASSERT_TRUE(replace());
   EXPECT_EQ(target_text(), "newest");

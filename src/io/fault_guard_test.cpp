@@ -235,7 +235,7 @@ TEST_F(FaultGuard, stays_if_unmapping_fails) {
   EXPECT_TRUE(mapped->unmap());
 }
 
-TEST_F(FaultGuard, replaces_remaining_zeros_if_unmapping_fails) {
+TEST_F(FaultGuard, restores_zeroed_pages_after_unmapping_failed) {
   auto mapped = map({.faults = FaultPolicy::zero_fill});
   ASSERT_TRUE(mapped);
   cut_to(page);
@@ -334,12 +334,12 @@ TEST_F(FaultGuard, file_is_unchanged) {
   EXPECT_EQ(file->check_unchanged().error().rule(), "file_is_unchanged");
   // A rename of another file to the same path does not change the open file.
   write_file(path_, "x");
-  const auto again = FileSource::open(path_, port_).value();
+  const auto reopened = FileSource::open(path_, port_).value();
   write_file(folder_ / "new", "y");
   std::filesystem::rename(folder_ / "new", path_);
-  EXPECT_TRUE(again->check_unchanged());
+  EXPECT_TRUE(reopened->check_unchanged());
   port_.fail_at(Call::stat, port_.count(Call::stat), std::errc::io_error);
-  EXPECT_EQ(again->check_unchanged().error().code(), ErrorCode::read_failed);
+  EXPECT_EQ(reopened->check_unchanged().error().code(), ErrorCode::read_failed);
 }
 
 TEST_F(FaultGuard, sections_without_a_fault_return_the_result_of_the_body) {

@@ -41,7 +41,7 @@ class FaultFixture : public ::testing::Test {
   static constexpr std::size_t pages = 8;
 
   void SetUp() override { testing::write_file(path_, std::string(pages * page, '\1')); }
-  /// Maps the file as a window, which can be unmapped.
+  /// Fails the mapping of the whole file, so that the file is mapped as a window, which can be unmapped.
   Result<Mapped> map(MapOptions options = {}) {
     port_.fail_at(testing::Call::map, port_.count(testing::Call::map), std::errc::not_enough_memory);
     return Mapped::map(HT_TRY(FileSource::open(path_, port_)), std::move(options));

@@ -162,7 +162,7 @@ class FileChange : public ::testing::Test {
 
   // The clock for ctime advances every few milliseconds. Repeats the change until ctime differs.
   template <class Change>
-  void repeat_until_detected(const Change& change) {
+  void repeat_until_ctime_differs(const Change& change) {
     do {
       change();
     } while (port_.stat(file_->handle()).value().changed_ns == before_.changed_ns);
@@ -186,7 +186,7 @@ class FileChange : public ::testing::Test {
 TEST_F(FileChange, is_not_detected_in_an_untouched_file) { EXPECT_TRUE(file_->check_unchanged()); }
 
 TEST_F(FileChange, is_detected_after_a_write_with_restored_mtime) {
-  repeat_until_detected([&] { write_and_set_the_time_back(); });
+  repeat_until_ctime_differs([&] { write_and_set_the_time_back(); });
   const auto now = port_.stat(path_).value();
   ASSERT_EQ(now.modified_ns, before_.modified_ns);
   ASSERT_EQ(now.bytes, before_.bytes);
@@ -197,7 +197,7 @@ TEST_F(FileChange, is_detected_after_a_write_with_restored_mtime) {
 }
 
 TEST_F(FileChange, is_not_detected_after_a_link) {
-  repeat_until_detected([&] {
+  repeat_until_ctime_differs([&] {
     std::filesystem::remove(folder_ / "link");
     std::filesystem::create_hard_link(path_, folder_ / "link");
   });
@@ -208,7 +208,7 @@ TEST_F(FileChange, is_not_detected_after_an_unlink) {
   std::filesystem::create_hard_link(path_, folder_ / "link");
   file_ = FileSource::open(path_, port_).value();
   before_ = file_->stat();
-  repeat_until_detected([&] {
+  repeat_until_ctime_differs([&] {
     std::filesystem::rename(folder_ / "link", folder_ / "other");
     std::filesystem::rename(folder_ / "other", folder_ / "link");
   });
@@ -220,7 +220,7 @@ TEST_F(FileChange, is_not_detected_after_an_unlink) {
 
 TEST_F(FileChange, is_not_detected_after_a_rename_over_the_file) {
   // Renames the file until its ctime differs. Only the lost link below then explains the new ctime.
-  repeat_until_detected([&] {
+  repeat_until_ctime_differs([&] {
     std::filesystem::rename(path_, folder_ / "other");
     std::filesystem::rename(folder_ / "other", path_);
   });
@@ -231,7 +231,7 @@ TEST_F(FileChange, is_not_detected_after_a_rename_over_the_file) {
 }
 
 TEST_F(FileChange, is_not_detected_after_a_rename_of_the_file) {
-  repeat_until_detected([&] {
+  repeat_until_ctime_differs([&] {
     std::filesystem::rename(path_, folder_ / "other");
     std::filesystem::rename(folder_ / "other", path_);
   });
@@ -242,7 +242,7 @@ TEST_F(FileChange, is_not_detected_after_a_rename_of_the_file) {
 }
 
 TEST_F(FileChange, is_not_detected_after_chmod) {
-  repeat_until_detected([&] { ASSERT_EQ(::chmod(path_.c_str(), 0600), 0); });
+  repeat_until_ctime_differs([&] { ASSERT_EQ(::chmod(path_.c_str(), 0600), 0); });
   ASSERT_EQ(::chmod(path_.c_str(), 0711), 0);
   EXPECT_TRUE(file_->check_unchanged());
 }

@@ -102,7 +102,7 @@ class FailingDisk : public ::testing::Test {
   pid_t child_ = -1;
 };
 
-TEST_F(FailingDisk, is_reported_by_every_walk_over_the_tensor) {
+TEST_F(FailingDisk, is_reported_by_every_access_to_the_tensor) {
   const auto model = Model::open(path_).value();
   const auto good = model.copy<U8, Rank<1>>("good");
   ASSERT_TRUE(good) << to_string(good.error());

@@ -1,4 +1,4 @@
-// OpenOptions::faults: which pages routines of a model touch, and what a page that cannot be read becomes.
+// OpenOptions::faults: which operations touch mapped pages, and what happens if a page cannot be read.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -40,7 +40,7 @@ class FaultPolicies : public ::testing::Test {
     return streamed;
   }
   template <class T>
-  void expect_cut(const Result<T>& result, std::string_view tensor) {
+  void expect_changed_underfoot(const Result<T>& result, std::string_view tensor) {
     ASSERT_FALSE(result);
     EXPECT_EQ(result.error().code(), ErrorCode::changed_underfoot) << to_string(result.error());
     EXPECT_EQ(result.error().path(), path_.string());
@@ -100,7 +100,7 @@ TEST_F(FaultPolicies, off_hashes_and_loads_without_touching_pages) {
   EXPECT_TRUE(ht::load(model, {.strategy = Strategy::Kind::read, .verify = true}));
 }
 
-// The pages stay accessible in this test: `mapped` lets the kernel read them, which is not a touch.
+// The pages stay accessible in this test, because `mapped` makes the kernel populate them.
 TEST_F(FaultPolicies, off_streams_by_mapped_as_well) {
   write_file(path_, file_);
   const auto model = Model::open(path_, {.faults = FaultPolicy::off}).value();
@@ -114,14 +114,14 @@ TEST_F(FaultPolicies, off_reports_a_truncated_file) {
   const auto tensor = model.at(1).value();
   std::filesystem::resize_file(path_, 2 * page);
   std::vector<std::byte> copy(8);
-  expect_cut(tensor.copy_to(copy, 300'000), "t1");
-  expect_cut(ht::prefetch(model, "t1"), "t1");
+  expect_changed_underfoot(tensor.copy_to(copy, 300'000), "t1");
+  expect_changed_underfoot(ht::prefetch(model, "t1"), "t1");
   EXPECT_FALSE(ht::hash(model));
   EXPECT_FALSE(ht::load(model, {.strategy = Strategy::Kind::read}));
   EXPECT_FALSE(model.fault());
 }
 
-TEST_F(FaultPolicies, zero_fill_is_polled) {
+TEST_F(FaultPolicies, zero_filled_pages_are_reported_by_model_fault) {
   write_file(path_, file_);
   const auto model = Model::open(path_, {.faults = FaultPolicy::zero_fill}).value();
   const auto tensor = model.tensor<F32, Rank<1>>("t1").value();
@@ -135,7 +135,7 @@ TEST_F(FaultPolicies, zero_fill_is_polled) {
   EXPECT_EQ(fault->tensor(), "t1");
   EXPECT_EQ(fault->offset(), model.catalog()[1].offset + 4 * 99'999);
   // Operations of the library report the fault as well.
-  expect_cut(tensor.copy(), "t1");
+  expect_changed_underfoot(tensor.copy(), "t1");
 }
 
 }  // namespace

@@ -90,9 +90,9 @@ TEST_F(LoadedModels, forked_child_loads_while_its_parent_changes_states) {
   auto evicted = std::async(std::launch::async, [&] { return ht::evict(*model); });
   is_releasing.get_future().wait();
   EXPECT_TRUE(succeeds_in_child([&] {
-    const bool is_forgotten =
-        ht::residency(*model).value()[1].residence != TensorResidency::Residence::resident;
-    if (!is_forgotten || !model->at(1)->bytes() || !loads_and_evicts(*model)) return false;
+    const bool is_resident =
+        ht::residency(*model).value()[1].residence == TensorResidency::Residence::resident;
+    if (is_resident || !model->at(1)->bytes() || !loads_and_evicts(*model)) return false;
     model.reset();
     return true;
   }));

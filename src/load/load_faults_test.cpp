@@ -21,11 +21,12 @@ TEST_F(LoadModel, work_is_not_stopped) {
     for (int at = 0;; ++at) {
       std::stop_source source;
       int seen = 0;
-      auto how = options(strategy);
-      how.work = {.stop = source.get_token(), .on_progress = [&](const Progress&) {
-                    if (seen++ == at) source.request_stop();
-                  }};
-      const auto done = strategy == Strategy::Kind::staged ? stream(how) : ht::load(*model_, how);
+      auto load_options = options(strategy);
+      load_options.work = {.stop = source.get_token(), .on_progress = [&](const Progress&) {
+                             if (seen++ == at) source.request_stop();
+                           }};
+      const auto done =
+          strategy == Strategy::Kind::staged ? stream(load_options) : ht::load(*model_, load_options);
       if (done) {
         EXPECT_GT(at, 5);
         break;
@@ -38,26 +39,35 @@ TEST_F(LoadModel, work_is_not_stopped) {
 }
 
 TEST_F(LoadModel, every_call_may_fail_once) {
-  const std::vector<Call> calls{
-      Call::stat,        Call::advise,           Call::cached,          Call::forget, Call::reopen_direct,
-      Call::read_queue,  Call::submit,           Call::complete,        Call::await,  Call::read_at,
-      Call::file_system, Call::available_memory, Call::direct_alignment};
+  const std::vector<Call> calls{Call::stat,
+                                Call::advise,
+                                Call::cached,
+                                Call::drop_cached,
+                                Call::reopen_direct,
+                                Call::read_queue,
+                                Call::submit,
+                                Call::complete,
+                                Call::await,
+                                Call::read_at,
+                                Call::file_system,
+                                Call::available_memory,
+                                Call::direct_alignment};
   for (const auto strategy :
        {Strategy::Kind::mapped, Strategy::Kind::read, Strategy::Kind::staged, Strategy::Kind::automatic}) {
     for (const auto call : calls) {
       for (int nth = 0; nth < 40; ++nth) {
         const int before = port_.count(call);
         port_.fail_at(call, before + nth, std::errc::io_error);
-        auto how = options(strategy);
-        how.chunk_bytes = 4 * chunk;  // for fewer chunks
-        how.drop_after = true;
+        auto load_options = options(strategy);
+        load_options.chunk_bytes = 4 * chunk;  // for fewer chunks
+        load_options.drop_after = true;
         const bool streams = strategy == Strategy::Kind::staged;
-        const auto done = streams ? stream(how) : ht::load(*model_, how);
+        const auto done = streams ? stream(load_options) : ht::load(*model_, load_options);
         const bool happened = port_.count(call) > before + nth;
         port_.clear_faults();
         // The other calls have a fallback: they query facts, prepare direct reads, or create a kernel queue.
         const bool must_be_reported = call == Call::stat || call == Call::submit || call == Call::complete ||
-                                      call == Call::await || call == Call::forget;
+                                      call == Call::await || call == Call::drop_cached;
         if (happened && must_be_reported) {
           EXPECT_FALSE(done) << static_cast<int>(call) << " at " << nth;
         }
@@ -75,24 +85,25 @@ TEST_F(LoadModel, every_call_may_fail_once) {
         if (!happened) break;
       }
     }
-    const auto again =
+    const auto repeated =
         strategy == Strategy::Kind::staged ? stream(options(strategy)) : ht::load(*model_, options(strategy));
-    ASSERT_TRUE(again) << to_string(again.error());
+    ASSERT_TRUE(repeated) << to_string(repeated.error());
     expect_all_tensors();
     ASSERT_TRUE(ht::evict(*model_));
   }
 }
 
 TEST_F(LoadModel, fault_names_the_tensor) {
-  forget_everything();
+  sync_and_evict();
   // The second file is cut within its second tensor.
   const auto path = folder_ / "part1.safetensors";
   const auto header = std::filesystem::file_size(path) - per_file * tensor_bytes;
   std::filesystem::resize_file(path, header + tensor_bytes + 5000);
   std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now());
   for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::read, Strategy::Kind::staged}) {
-    auto how = options(strategy);
-    const auto done = strategy == Strategy::Kind::staged ? stream(how) : ht::load(*model_, how);
+    auto load_options = options(strategy);
+    const auto done =
+        strategy == Strategy::Kind::staged ? stream(load_options) : ht::load(*model_, load_options);
     ASSERT_FALSE(done);
     EXPECT_EQ(done.error().code(), ErrorCode::changed_underfoot) << to_string(done.error());
     EXPECT_EQ(done.error().path(), path.string());
@@ -105,7 +116,7 @@ TEST_F(LoadModel, fault_names_the_tensor) {
 }
 
 TEST_F(LoadModel, a_read_that_fails_names_the_tensor_and_the_cause) {
-  forget_everything();
+  sync_and_evict();
   port_.fail_at(Call::complete, port_.count(Call::complete) + 10, std::errc::io_error);
   const auto failed = ht::load(*model_, options(Strategy::Kind::read));
   ASSERT_FALSE(failed);
@@ -124,12 +135,12 @@ TEST_F(LoadModel, a_read_that_fails_names_the_tensor_and_the_cause) {
 TEST_F(LoadModel, cached_pages_are_copied_and_report_a_file_truncated_meanwhile) {
   ASSERT_TRUE(ht::load(*model_, options(Strategy::Kind::mapped)));
   ASSERT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::read, .filter = "t1.*"}));
-  EXPECT_EQ(port_.count(Call::read_at), headers_read_);
+  EXPECT_EQ(port_.count(Call::read_at), header_reads_);
   // Truncates the file just before its first pages are copied.
   const auto path = folder_ / "part0.safetensors";
-  const int for_memory = port_.count(Call::advise);
+  const int advise_calls = port_.count(Call::advise);
   port_.before_each([&](Call call, int nth) {
-    if (call == Call::advise && nth == for_memory + 1) std::filesystem::resize_file(path, 4096);
+    if (call == Call::advise && nth == advise_calls + 1) std::filesystem::resize_file(path, 4096);
   });
   const auto cut = ht::load(*model_, options(Strategy::Kind::read));
   port_.before_each({});
@@ -139,7 +150,7 @@ TEST_F(LoadModel, cached_pages_are_copied_and_report_a_file_truncated_meanwhile)
   EXPECT_TRUE(cut.error().tensor().starts_with("t0."));
 }
 
-TEST_F(LoadModel, without_the_guard_nothing_is_copied_from_pages) {
+TEST_F(LoadModel, fault_policy_off_reads_instead_of_copying_pages) {
   const auto bare =
       Model::open(folder_ / "part0.safetensors", {.faults = FaultPolicy::off, .port = &port_}).value();
   ASSERT_TRUE(ht::load(bare, options(Strategy::Kind::mapped)));
@@ -148,7 +159,7 @@ TEST_F(LoadModel, without_the_guard_nothing_is_copied_from_pages) {
   EXPECT_GT(port_.count(Call::read_at), before);
 }
 
-TEST_F(LoadModel, needs_more_than_a_catalog) {
+TEST_F(LoadModel, model_has_its_data) {
   const auto catalog = Model::open(folder_ / "part0.safetensors", {.catalog_only = true}).value();
   EXPECT_EQ(ht::load(catalog).error().rule(), "model_has_its_data");
   EXPECT_EQ(ht::load(catalog, {.strategy = Strategy::Kind::read}).error().rule(), "model_has_its_data");
@@ -157,9 +168,9 @@ TEST_F(LoadModel, needs_more_than_a_catalog) {
 }
 
 TEST_F(LoadModel, exception_of_a_callback_leaves_the_model_usable) {
-  auto how = options(Strategy::Kind::read);
-  how.work.on_progress = [](const Progress&) { throw std::runtime_error("mine"); };
-  EXPECT_THROW(static_cast<void>(ht::load(*model_, how)), std::runtime_error);
+  auto load_options = options(Strategy::Kind::read);
+  load_options.work.on_progress = [](const Progress&) { throw std::runtime_error("mine"); };
+  EXPECT_THROW(static_cast<void>(ht::load(*model_, load_options)), std::runtime_error);
   ASSERT_TRUE(ht::load(*model_, options(Strategy::Kind::read)));
   EXPECT_EQ(residences(), std::set{TensorResidency::Residence::resident});
 }
@@ -171,31 +182,31 @@ TEST_F(LoadModel, callbacks_may_throw_with_every_strategy) {
   for (const auto strategy :
        {Strategy::Kind::mapped, Strategy::Kind::read, Strategy::Kind::staged, Strategy::Kind::automatic}) {
     for (const bool verify : {false, true}) {
-      auto how = options(strategy);
-      how.verify = verify;
+      auto load_options = options(strategy);
+      load_options.verify = verify;
       int seen = 0;
-      how.work.on_progress = [&](const Progress&) {
+      load_options.work.on_progress = [&](const Progress&) {
         if (++seen == 2) throw std::runtime_error("mine");
       };
       const auto load = [&] {
-        return strategy == Strategy::Kind::staged ? stream(how) : ht::load(*model_, how);
+        return strategy == Strategy::Kind::staged ? stream(load_options) : ht::load(*model_, load_options);
       };
       ASSERT_TRUE(ht::evict(*model_));
       EXPECT_THROW(static_cast<void>(load()), std::runtime_error) << io::to_string(strategy) << verify;
-      how.work.on_progress = {};
+      load_options.work.on_progress = {};
       EXPECT_TRUE(load());
     }
   }
 }
 
 TEST_F(LoadModel, loads_are_not_nested) {
-  auto how = options(Strategy::Kind::read);
+  auto load_options = options(Strategy::Kind::read);
   std::optional<Error> inner;
-  how.work.on_progress = [&](const Progress&) {
+  load_options.work.on_progress = [&](const Progress&) {
     const auto nested = ht::load(*model_, {.strategy = Strategy::Kind::read});
     if (!nested) inner = nested.error();
   };
-  ASSERT_TRUE(ht::load(*model_, how));
+  ASSERT_TRUE(ht::load(*model_, load_options));
   ASSERT_TRUE(inner);
   EXPECT_EQ(inner->code(), ErrorCode::in_use);
   EXPECT_EQ(inner->rule(), "loads_are_not_nested");
@@ -207,7 +218,7 @@ TEST_F(LoadModel, tensor_loaded_during_an_eviction_stays_resident) {
   // Another thread loads the same tensors while their pages are dropped.
   bool once = false;
   port_.before_each([&](Call call, int) {
-    if (call != Call::forget || once) return;
+    if (call != Call::drop_cached || once) return;
     once = true;
     std::jthread([&] {
       EXPECT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::read, .filter = "t1.*"}));
@@ -228,9 +239,9 @@ TEST_F(LoadModel, evicted_and_failed_tensors_are_mapped_again) {
   EXPECT_EQ(residences(), std::set{TensorResidency::Residence::evicted});
   ASSERT_TRUE(ht::load(*model_, options(Strategy::Kind::mapped)));
   EXPECT_EQ(residences(), std::set{TensorResidency::Residence::mapped});
-  auto how = options(Strategy::Kind::read);
-  how.budget_bytes = 4096;
-  EXPECT_FALSE(ht::load(*model_, how));
+  auto load_options = options(Strategy::Kind::read);
+  load_options.budget_bytes = 4096;
+  EXPECT_FALSE(ht::load(*model_, load_options));
   EXPECT_EQ(residences(), std::set{TensorResidency::Residence::failed});
   EXPECT_TRUE(model_->raw(tensor(0, 0)));
   EXPECT_EQ(residences(), (std::set{TensorResidency::Residence::failed, TensorResidency::Residence::mapped}));

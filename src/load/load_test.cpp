@@ -44,7 +44,7 @@ TEST_F(LoadModel, read_is_independent_of_later_file_changes) {
   for (const auto& each : tensors) EXPECT_EQ(each.resident_bytes, tensor_bytes);
 }
 
-TEST_F(LoadModel, read_twice_reads_once) {
+TEST_F(LoadModel, second_read_skips_resident_tensors) {
   ASSERT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::read, .filter = "t0.*"}));
   EXPECT_EQ(residences(),
             (std::set{TensorResidency::Residence::resident, TensorResidency::Residence::unbound}));
@@ -84,31 +84,31 @@ TEST_F(LoadModel, tensors_outlive_the_model_that_loaded_them) {
 
 TEST_F(LoadModel, drop_after_leaves_nothing_in_the_page_cache) {
   for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::read}) {
-    forget_everything();
-    auto how = options(strategy);
+    sync_and_evict();
+    auto load_options = options(strategy);
     ASSERT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::mapped}));
     EXPECT_EQ(cached(), 2 * per_file * tensor_bytes);
-    how.drop_after = true;
-    ASSERT_TRUE(ht::load(*model_, how));
+    load_options.drop_after = true;
+    ASSERT_TRUE(ht::load(*model_, load_options));
     EXPECT_EQ(cached(), 0U);
     // Pages are also dropped after a load that failed.
     ASSERT_TRUE(ht::evict(*model_));
     ASSERT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::mapped}));
     std::stop_source source;
     source.request_stop();
-    how.work.stop = source.get_token();
-    EXPECT_EQ(ht::load(*model_, how).error().code(), ErrorCode::cancelled);
+    load_options.work.stop = source.get_token();
+    EXPECT_EQ(ht::load(*model_, load_options).error().code(), ErrorCode::cancelled);
     EXPECT_EQ(cached(), 0U);
   }
 }
 
 TEST_F(LoadModel, stream_passes_every_byte_once_by_each_strategy) {
-  forget_everything();  // dirty pages cannot be dropped
+  sync_and_evict();  // dirty pages cannot be dropped
   for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::staged, Strategy::Kind::automatic}) {
     for (const bool drop_after : {false, true}) {
-      auto how = options(strategy);
-      how.drop_after = drop_after;
-      const auto streamed = stream(how);
+      auto load_options = options(strategy);
+      load_options.drop_after = drop_after;
+      const auto streamed = stream(load_options);
       ASSERT_TRUE(streamed) << to_string(streamed.error());
       EXPECT_EQ(streamed->bytes, 2 * per_file * tensor_bytes);
       expect_streamed_all();
@@ -126,7 +126,7 @@ TEST_F(LoadModel, loads_into_the_callers_memory) {
   const std::string second = tensor(0, 1);
   const std::vector<Target> targets{{first, odd.first(tensor_bytes)}, {second, odd.last(tensor_bytes)}};
   for (const bool cold : {false, true}) {
-    if (cold) forget_everything();
+    if (cold) sync_and_evict();
     std::ranges::fill(memory, std::byte{0});
     const auto loaded = ht::load_into(*model_, targets, {.chunks = 2, .chunk_bytes = chunk});
     ASSERT_TRUE(loaded) << to_string(loaded.error());
@@ -180,27 +180,28 @@ TEST_F(LoadModel, strategy_supports_this_load) {
 }
 
 TEST_F(LoadModel, loaded_bytes_fit_the_budget) {
-  auto how = options(Strategy::Kind::read);
-  how.budget_bytes = 2 * per_file * tensor_bytes;  // without the padding to whole pages
-  testing::expect_refusal(ht::load(*model_, how), ErrorCode::budget_too_small, "loaded_bytes_fit_the_budget");
+  auto load_options = options(Strategy::Kind::read);
+  load_options.budget_bytes = 2 * per_file * tensor_bytes;  // without the padding to whole pages
+  testing::expect_refusal(ht::load(*model_, load_options), ErrorCode::budget_too_small,
+                          "loaded_bytes_fit_the_budget");
   // A load that failed can be repeated.
   EXPECT_EQ(residences(), std::set{TensorResidency::Residence::failed});
   expect_all_tensors();
-  how.budget_bytes *= 2;
-  ASSERT_TRUE(ht::load(*model_, how));
+  load_options.budget_bytes *= 2;
+  ASSERT_TRUE(ht::load(*model_, load_options));
   EXPECT_EQ(residences(), std::set{TensorResidency::Residence::resident});
 }
 
 TEST_F(LoadModel, automatic_streams_tensors_above_the_budget) {
   for (const bool cold : {true, false}) {
     if (cold) {
-      forget_everything();
+      sync_and_evict();
     } else {
       ASSERT_TRUE(ht::prefetch(*model_));
     }
-    auto how = options(Strategy::Kind::automatic);
-    how.budget_bytes = 3 * tensor_bytes;
-    const auto loaded = ht::load(*model_, how).value();
+    auto load_options = options(Strategy::Kind::automatic);
+    load_options.budget_bytes = 3 * tensor_bytes;
+    const auto loaded = ht::load(*model_, load_options).value();
     EXPECT_EQ(loaded.choice.strategy, Strategy::Kind::staged);
     EXPECT_EQ(loaded.choice.code, "larger_than_memory");
     EXPECT_THAT(loaded.choice.reason, ::testing::StartsWith("exceeds the memory budget: streamed"));
@@ -211,9 +212,9 @@ TEST_F(LoadModel, automatic_streams_tensors_above_the_budget) {
     EXPECT_EQ(residences(), std::set{TensorResidency::Residence::mapped});
   }
   // Mapped pages need no memory for the padding of `read`.
-  auto how = options(Strategy::Kind::automatic);
-  how.budget_bytes = 2 * per_file * tensor_bytes;
-  const auto fits = ht::load(*model_, how).value();
+  auto load_options = options(Strategy::Kind::automatic);
+  load_options.budget_bytes = 2 * per_file * tensor_bytes;
+  const auto fits = ht::load(*model_, load_options).value();
   EXPECT_EQ(fits.choice.strategy, Strategy::Kind::mapped);
   EXPECT_EQ(fits.streamed_bytes, 0U);
 }
@@ -221,65 +222,65 @@ TEST_F(LoadModel, automatic_streams_tensors_above_the_budget) {
 TEST_F(LoadModel, mapped_bytes_fit_into_the_budget) {
   for (const bool verify : {false, true}) {
     ASSERT_TRUE(!verify || ht::seal(*model_));
-    auto how = options(Strategy::Kind::mapped);
-    how.verify = verify;
-    how.budget_bytes = 2 * per_file * tensor_bytes - 1;
-    forget_everything();
-    const auto error =
-        refusal(ht::load(*model_, how), ErrorCode::budget_too_small, "mapped_bytes_fit_into_the_budget");
+    auto load_options = options(Strategy::Kind::mapped);
+    load_options.verify = verify;
+    load_options.budget_bytes = 2 * per_file * tensor_bytes - 1;
+    sync_and_evict();
+    const auto error = refusal(ht::load(*model_, load_options), ErrorCode::budget_too_small,
+                               "mapped_bytes_fit_into_the_budget");
     EXPECT_EQ(error.message(),
               "needs 600000 bytes of memory but the budget is 599999 bytes; 0 bytes were loaded");
     if (!verify) {  // verifying reads headers
       EXPECT_EQ(cached(), 0U);
     }
-    ++how.budget_bytes;
-    EXPECT_EQ(ht::load(*model_, how).value().bytes, 2 * per_file * tensor_bytes);
+    ++load_options.budget_bytes;
+    EXPECT_EQ(ht::load(*model_, load_options).value().bytes, 2 * per_file * tensor_bytes);
   }
   // Without a budget, pages that are not cached must fit into the available memory. A prefetch has no limit.
-  forget_everything();
-  const auto available = [&](std::uint64_t bytes) {
+  sync_and_evict();
+  const auto load_with_available = [&](std::uint64_t bytes) {
     port_.set_available_memory(bytes);
     return ht::load(*model_, options(Strategy::Kind::mapped));
   };
-  testing::expect_refusal(available(8 * 1000), ErrorCode::budget_too_small,
+  testing::expect_refusal(load_with_available(8 * 1000), ErrorCode::budget_too_small,
                           "mapped_bytes_fit_into_the_budget");
   EXPECT_EQ(ht::prefetch(*model_).value(), 2 * per_file * tensor_bytes);
-  EXPECT_TRUE(available(8 * 1000));
+  EXPECT_TRUE(load_with_available(8 * 1000));
 }
 
-TEST_F(LoadModel, separates_bytes_in_memory_from_bytes_that_were_loaded) {
-  forget_everything();
+TEST_F(LoadModel, counts_resident_bytes_separately_from_loaded_bytes) {
+  sync_and_evict();
   ASSERT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::read, .filter = "t0.*"}));
   const auto loaded = ht::load(*model_, options(Strategy::Kind::mapped)).value();
   EXPECT_EQ(loaded.requested_bytes, 2 * per_file * tensor_bytes);
   EXPECT_EQ(loaded.bytes, per_file * tensor_bytes);
   EXPECT_EQ(loaded.resident_bytes, per_file * tensor_bytes);
   EXPECT_EQ(loaded.cached_bytes, 0U);
-  const auto again = ht::load(*model_, options(Strategy::Kind::mapped)).value();
-  EXPECT_EQ(again.cached_bytes, again.bytes);
+  const auto repeated = ht::load(*model_, options(Strategy::Kind::mapped)).value();
+  EXPECT_EQ(repeated.cached_bytes, repeated.bytes);
 }
 
 TEST_F(LoadModel, the_reason_names_threads_and_rate) {
-  forget_everything();
+  sync_and_evict();
   const auto mapped = ht::load(*model_, options(Strategy::Kind::mapped)).value();
   EXPECT_THAT(mapped.choice.reason,
               ::testing::MatchesRegex("requested by name; pages populated by 2 threads at [0-9.]+ GB/s"));
   const auto cached = ht::load(*model_, options(Strategy::Kind::mapped)).value();
   EXPECT_EQ(cached.choice.reason, "requested by name");
-  forget_everything();
+  sync_and_evict();
   const auto read = ht::load(*model_, options(Strategy::Kind::read)).value();
   EXPECT_THAT(read.choice.reason,
               ::testing::MatchesRegex("requested by name; .*reads.* into pages allocated by "
                                       "1 thread at [0-9.]+ GB/s"));
 }
 
-TEST_F(LoadModel, automatic_considers_resident_tensors) {
+TEST_F(LoadModel, automatic_skips_resident_tensors) {
   ASSERT_TRUE(ht::load(*model_, options(Strategy::Kind::read)));
-  auto how = options(Strategy::Kind::automatic);
-  how.budget_bytes = 1;
-  const auto again = ht::load(*model_, how).value();
-  EXPECT_EQ(again.choice.code, "nothing_to_load");
-  EXPECT_EQ(again.bytes, 0U);
+  auto load_options = options(Strategy::Kind::automatic);
+  load_options.budget_bytes = 1;
+  const auto repeated = ht::load(*model_, load_options).value();
+  EXPECT_EQ(repeated.choice.code, "nothing_to_load");
+  EXPECT_EQ(repeated.bytes, 0U);
   EXPECT_EQ(residences(), std::set{TensorResidency::Residence::resident});
 }
 
@@ -288,15 +289,16 @@ TEST_F(LoadModel, ring_size_is_valid) {
        {Strategy::Kind::mapped, Strategy::Kind::read, Strategy::Kind::staged, Strategy::Kind::automatic}) {
     for (const auto& bad : {LoadOptions{.chunks = 0}, LoadOptions{.chunks = 65},
                             LoadOptions{.chunk_bytes = 0}, LoadOptions{.chunk_bytes = 5000}}) {
-      auto how = bad;
-      how.strategy = strategy;
-      testing::expect_refusal(strategy == Strategy::Kind::staged ? stream(how) : ht::load(*model_, how),
-                              ErrorCode::bad_state, "ring_size_is_valid");
+      auto load_options = bad;
+      load_options.strategy = strategy;
+      testing::expect_refusal(
+          strategy == Strategy::Kind::staged ? stream(load_options) : ht::load(*model_, load_options),
+          ErrorCode::bad_state, "ring_size_is_valid");
     }
   }
 }
 
-TEST_F(LoadModel, small_budgets_are_for_small_tensors) {
+TEST_F(LoadModel, small_tensors_fit_a_small_budget) {
   testing::write_file(folder_ / "small.safetensors", testing::shard_file({"a"}));
   const auto small = Model::open(folder_ / "small.safetensors").value();
   for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::read}) {
@@ -306,17 +308,17 @@ TEST_F(LoadModel, small_budgets_are_for_small_tensors) {
 }
 
 TEST_F(LoadModel, ring_fits_into_the_budget) {
-  auto how = options(Strategy::Kind::staged);
-  how.chunk_bytes = std::uint64_t{8} << 20;
-  how.budget_bytes = 131'072;
-  ASSERT_TRUE(stream(how));
+  auto load_options = options(Strategy::Kind::staged);
+  load_options.chunk_bytes = std::uint64_t{8} << 20;
+  load_options.budget_bytes = 131'072;
+  ASSERT_TRUE(stream(load_options));
   expect_streamed_all();
-  how.budget_bytes = 131'071;
-  testing::expect_refusal(stream(how), ErrorCode::budget_too_small, "ring_fits_into_the_budget");
+  load_options.budget_bytes = 131'071;
+  testing::expect_refusal(stream(load_options), ErrorCode::budget_too_small, "ring_fits_into_the_budget");
 }
 
 TEST_F(LoadModel, use_few_does_not_prefetch) {
-  forget_everything();
+  sync_and_evict();
   const auto loaded = ht::load(*model_, {.use = io::Strategy::Use::few}).value();
   EXPECT_EQ(loaded.choice.strategy, Strategy::Kind::mapped);
   const auto tensors = ht::residency(*model_).value();
@@ -329,14 +331,14 @@ TEST_F(LoadModel, use_few_does_not_prefetch) {
   EXPECT_EQ(ht::residency(*model_).value()[1].cached_bytes, tensor_bytes);
 }
 
-TEST_F(LoadModel, few_can_be_read) {
+TEST_F(LoadModel, use_few_with_read_loads_tensors) {
   ASSERT_TRUE(
       ht::load(*model_, {.strategy = Strategy::Kind::read, .use = io::Strategy::Use::few, .filter = "t1.*"}));
   EXPECT_EQ(residences(),
             (std::set{TensorResidency::Residence::resident, TensorResidency::Residence::unbound}));
 }
 
-TEST_F(LoadModel, load_without_tensors_is_empty) {
+TEST_F(LoadModel, model_without_tensors_loads_0_bytes) {
   testing::write_file(folder_ / "empty.safetensors", testing::safetensors_file("{}", 0));
   const auto empty = Model::open(folder_ / "empty.safetensors").value();
   for (const auto strategy : {Strategy::Kind::automatic, Strategy::Kind::mapped, Strategy::Kind::read}) {
@@ -352,12 +354,12 @@ TEST_F(LoadModel, load_without_tensors_is_empty) {
 TEST_F(LoadModel, progress_is_reported_to_the_end_by_each_strategy) {
   for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::read, Strategy::Kind::staged}) {
     std::vector<std::uint64_t> done;
-    auto how = options(strategy);
-    how.work.on_progress = [&](const Progress& progress) {
+    auto load_options = options(strategy);
+    load_options.work.on_progress = [&](const Progress& progress) {
       EXPECT_EQ(progress.total_bytes, 2 * per_file * tensor_bytes);
       done.push_back(progress.done_bytes);
     };
-    ASSERT_TRUE(strategy == Strategy::Kind::staged ? stream(how) : ht::load(*model_, how));
+    ASSERT_TRUE(strategy == Strategy::Kind::staged ? stream(load_options) : ht::load(*model_, load_options));
     EXPECT_TRUE(std::ranges::is_sorted(done));
     EXPECT_EQ(done.back(), 2 * per_file * tensor_bytes);
     EXPECT_GT(done.size(), 5U);

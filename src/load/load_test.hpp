@@ -49,7 +49,7 @@ class LoadModel : public ::testing::Test {
     }
     write_file(folder_ / "model.safetensors.index.json", index_text(index));
     model_ = Model::open(folder_ / "model.safetensors.index.json", {.port = &port_}).value();
-    headers_read_ = port_.count(Call::read_at);
+    header_reads_ = port_.count(Call::read_at);
   }
   void TearDown() override {
     model_.reset();
@@ -105,7 +105,7 @@ class LoadModel : public ::testing::Test {
     for (const auto& each : tensors) bytes += each.cached_bytes.value();
     return bytes;
   }
-  void forget_everything() const {
+  void sync_and_evict() const {
     for (const auto& path : model_->files()) {
       const auto file = io::system_port().open(path).value();
       ASSERT_TRUE(io::system_port().sync(file));  // dirty pages cannot leave the page cache
@@ -116,7 +116,7 @@ class LoadModel : public ::testing::Test {
 
   TemporaryFolder folder_;
   FaultyPort port_;
-  int headers_read_ = 0;
+  int header_reads_ = 0;
   std::vector<std::vector<std::byte>> contents_;
   std::optional<Model> model_;
   std::map<std::string, std::vector<std::byte>> streamed_;

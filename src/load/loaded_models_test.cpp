@@ -1,4 +1,4 @@
-// Models and tensors across the verbs that act on them: load, evict, seal, verify, hash.
+// Operations on models and tensors in combination: load, evict, seal, verify, hash.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -105,7 +105,7 @@ TEST_F(LoadedModels, sealed_model_is_a_file) {
 }
 
 // The current folder has a file `.htseal`: the name of a seal for an empty path.
-TEST_F(LoadedModels, stray_seal_is_not_that_of_a_model_from_memory) {
+TEST_F(LoadedModels, stray_seal_is_not_used_for_a_model_from_memory) {
   const auto file = noise_file("safetensors", {10});
   write_file(path_, file);
   ASSERT_TRUE(ht::seal(Model::open(path_).value()));
@@ -115,7 +115,7 @@ TEST_F(LoadedModels, stray_seal_is_not_that_of_a_model_from_memory) {
   std::filesystem::copy_file(path_.string() + ".htseal", ".htseal");
   expect_refusal(ht::verify(model), ErrorCode::not_sealed, "model_is_sealed");
   expect_refusal(ht::load(model, {.verify = true}), ErrorCode::not_sealed, "model_is_sealed");
-  // Validating a tensor does not use the stray seal either.
+  // Verifying a tensor does not use the stray seal either.
   expect_refusal(ht::verify(model.at(0).value()), ErrorCode::not_sealed, "tensor_is_sealed");
   std::filesystem::current_path(before);
 }
@@ -215,7 +215,7 @@ TEST_F(LoadedModels, are_verified_after_another_load) {
   ASSERT_TRUE(ht::seal(Model::open(path_).value()));
   testing::FaultyPort port;
   const auto model = Model::open(path_, {.port = &port}).value();
-  std::promise<void> is_under_way;
+  std::promise<void> has_started;
   std::optional<Result<Loaded>> second;
   std::thread verifier;
   const auto wrong = [&](std::span<const io::Strategy::LoadRequest> requests) {
@@ -224,11 +224,11 @@ TEST_F(LoadedModels, are_verified_after_another_load) {
     port.before_each([&, caller, done = false](testing::Call call, int) mutable {
       if (call != testing::Call::open || std::this_thread::get_id() == caller || done) return;
       done = true;
-      is_under_way.set_value();
+      has_started.set_value();
     });
     verifier = std::thread(
         [&] { second = ht::load(model, {.strategy = io::Strategy::Kind::read, .verify = true}); });
-    is_under_way.get_future().wait();
+    has_started.get_future().wait();
     return zeros_for(requests);
   };
   ASSERT_TRUE(ht::load(model, {.custom = std::make_shared<Scripted>(wrong)}));
@@ -301,19 +301,19 @@ TEST_F(LoadedModels, use_few_reads_an_unmappable_source) {
   EXPECT_EQ(loaded->choice.strategy, io::Strategy::Kind::read);
 }
 
-TEST_F(LoadedModels, memory_that_is_in_use_keeps_its_pages) {
+TEST_F(LoadedModels, tensors_in_use_keep_their_pages_in_the_page_cache) {
   write_file(path_, noise_file("safetensors", {3, 500}));
   testing::FaultyPort port;
   const auto model = Model::open(path_, {.port = &port}).value();
   ASSERT_TRUE(ht::load(model, {.strategy = io::Strategy::Kind::read}));
-  const auto held = model.at(0)->storage();
-  const auto all_held = model.at(1)->storage();
+  const auto first = model.at(0)->storage();
+  const auto second = model.at(1)->storage();
   EXPECT_EQ(ht::evict(model).error().code(), ErrorCode::in_use);
-  EXPECT_EQ(port.count(testing::Call::forget), 0);
+  EXPECT_EQ(port.count(testing::Call::drop_cached), 0);
 }
 
 // Run under the thread sanitizer as well.
-TEST_F(LoadedModels, eviction_beside_the_first_use_is_safe) {
+TEST_F(LoadedModels, eviction_during_the_first_use_is_safe) {
   write_file(path_, noise_file("safetensors", {3, 500}));
   for (int round = 0; round < 20; ++round) {
     const auto model = Model::open(path_).value();
@@ -341,9 +341,9 @@ TEST_F(LoadedModels, load_into_takes_memory_from_a_callable_and_fills_splats) {
   EXPECT_EQ(memory.size(), 2U);
   EXPECT_TRUE(std::ranges::equal(memory["s"], bytes_of("abababab")));
   EXPECT_TRUE(std::ranges::equal(memory["d"], model["d"]->storage().value().bytes()));
-  const auto too_small =
+  const auto same_memory =
       ht::load_into(model, [&](const AnyTensor&) { return MutableBytes(memory["s"]).first(7); });
-  EXPECT_EQ(too_small.error().code(), ErrorCode::overlap);
+  EXPECT_EQ(same_memory.error().code(), ErrorCode::overlap);
   const Target target{"s", MutableBytes(memory["s"]).first(7)};
   EXPECT_EQ(ht::load_into(model, std::span(&target, 1)).error().rule(), "target_size_matches_its_tensor");
 }

@@ -37,9 +37,10 @@ class Scripted final : public io::Strategy {
       : script_(std::move(script)) {}
   std::string_view name() const noexcept override { return "scripted"; }
   io::Strategy::Answer answer(const io::Strategy::Request& request) override {
+    const auto* const release = std::get_if<io::Strategy::ReleaseRequest>(&request);
+    if (release == nullptr) return io::not_supported(*this, "answer this request");
     if (on_release) on_release();
-    if (const auto* const release = std::get_if<io::Strategy::ReleaseRequest>(&request))
-      *release->memory = {};
+    *release->memory = {};
     return io::Strategy::ReleaseDone{};
   }
   std::function<void()> on_release;

@@ -20,7 +20,7 @@ namespace ht::inline v1 {
 namespace {
 
 // Gaps of at most this size between tensors are read too, so that reads stay large.
-constexpr std::uint64_t gap_bytes = 16384;
+constexpr std::uint64_t max_gap_bytes = 16384;
 constexpr std::uint64_t page_bytes = 4096;
 constexpr std::uint64_t min_chunk_bytes = 65536;
 
@@ -29,7 +29,7 @@ constexpr std::size_t stream_ahead_pieces = 16;
 
 Error strategy_mismatch(io::Strategy::Kind strategy) {
   return Error(ErrorCode::unsupported_strategy, "strategy_supports_this_load",
-               format_text("the strategy '{}' does not apply to this kind of load", io::to_string(strategy)))
+               format_text("strategy '{}' does not apply to this kind of load", io::to_string(strategy)))
       .with_hint("use `mapped` or `read` with ht::load, `mapped` or `staged` with ht::stream");
 }
 
@@ -77,15 +77,15 @@ class ModelLoad {
     HT_TRY(begin());
     if (options_.custom) {
       loaded_.choice = {io::Strategy::Kind::read, "custom", std::string(options_.custom->name())};
-      return finished(load_by(options_.custom));
+      return finish(load_by(options_.custom));
     }
     const bool few = options_.use == io::Strategy::Use::few;
     choose(few ? io::Strategy::Use::few : io::Strategy::Use::all);
     switch (loaded_.choice.strategy) {
-      case io::Strategy::Kind::mapped: return finished(few ? advise_random_access() : fetch());
-      case io::Strategy::Kind::read: return finished(read());
+      case io::Strategy::Kind::mapped: return finish(few ? advise_random_access() : fetch());
+      case io::Strategy::Kind::read: return finish(read());
       case io::Strategy::Kind::staged:
-        if (options_.strategy == io::Strategy::Kind::automatic) return finished(stream_and_discard());
+        if (options_.strategy == io::Strategy::Kind::automatic) return finish(stream_and_discard());
         [[fallthrough]];
       default: return fail(strategy_mismatch(loaded_.choice.strategy));
     }
@@ -96,8 +96,8 @@ class ModelLoad {
     choose(io::Strategy::Use::one_pass);
     loaded_.requested_bytes = loaded_.bytes = loaded_.streamed_bytes = bytes_;
     switch (loaded_.choice.strategy) {
-      case io::Strategy::Kind::mapped: return finished(stream_mapped(consumer));
-      case io::Strategy::Kind::staged: return finished(stream_staged(consumer));
+      case io::Strategy::Kind::mapped: return finish(stream_mapped(consumer));
+      case io::Strategy::Kind::staged: return finish(stream_staged(consumer));
       default: return fail(strategy_mismatch(loaded_.choice.strategy));
     }
   }
@@ -109,7 +109,7 @@ class ModelLoad {
     // A tensor with two targets is read twice.
     for (const auto& request : requests) loaded_.bytes += request.range.bytes;
     loaded_.requested_bytes = progress_.total_bytes = loaded_.bytes;
-    return finished(fill(requests));
+    return finish(fill(requests));
   }
 
  private:
@@ -134,7 +134,7 @@ class ModelLoad {
     return {};
   }
 
-  Result<void> pass(const io::FileRange& range, Bytes bytes) {
+  Result<void> verify_piece(const io::FileRange& range, Bytes bytes) {
     return check_ ? check_->take(range, bytes) : Result<void>();
   }
 
@@ -189,7 +189,7 @@ class ModelLoad {
   }
 
   // If most bytes are in the page cache, several threads copy them; otherwise direct reads bypass the cache.
-  io::StagedOptions reading_into_memory() {
+  io::StagedOptions read_options() {
     io::StagedOptions reading{.chunks = options_.chunks, .chunk_bytes = options_.chunk_bytes};
     const std::uint64_t budget = options_.budget_bytes;
     reading.ring_for_memory = budget == 0 || reading.chunks <= budget / reading.chunk_bytes;
@@ -197,10 +197,10 @@ class ModelLoad {
       reading.direct = false;
       // Copying is faster than reading, so the cost of handing a piece to a thread weighs more.
       reading.chunk_bytes *= 4;
-      guarded_files_ = files_;
+      copyable_files_ = files_;
       std::ranges::replace_if(
-          guarded_files_, [](const auto* each) { return each != nullptr && each->must_read(); }, nullptr);
-      reading.mapped = guarded_files_;
+          copyable_files_, [](const auto* each) { return each != nullptr && each->must_read(); }, nullptr);
+      reading.mapped = copyable_files_;
     }
     return reading;
   }
@@ -208,13 +208,13 @@ class ModelLoad {
   io::Strategy::LoadWork work() {
     io::Strategy::LoadWork work{.budget_bytes = options_.budget_bytes, .stop = options_.work.stop};
     if (check_)
-      work.on_loaded = [this](const io::FileRange& range, Bytes bytes) { return pass(range, bytes); };
+      work.on_loaded = [this](const io::FileRange& range, Bytes bytes) { return verify_piece(range, bytes); };
     work.on_progress = [this](std::uint64_t done_bytes) { report(done_bytes); };
     return work;
   }
 
   Result<void> read() {
-    const auto read = std::make_shared<io::ReadStrategy>(sources(), reading_into_memory());
+    const auto read = std::make_shared<io::ReadStrategy>(sources(), read_options());
     HT_TRY(load_by(read));
     loaded_.direct_bytes = read->done().direct_bytes;
     page_threads_ = read->page_threads();
@@ -241,22 +241,22 @@ class ModelLoad {
       into.push_back(request.into);
       ranges.push_back(request.range);
     }
-    auto how = reading_into_memory();
-    how.work = work();
-    loaded_.direct_bytes = HT_TRY(io::load_into(into, sources(), ranges, how)).direct_bytes;
+    auto options = read_options();
+    options.work = work();
+    loaded_.direct_bytes = HT_TRY(io::load_into(into, sources(), ranges, options)).direct_bytes;
     return {};
   }
 
   Result<void> stream_staged(const PieceConsumer& consumer) {
     TensorPieces pieces(*state_.catalog, tensors_, consumer);
     const auto take = [&](const io::Chunk& chunk, Bytes bytes) -> Result<void> {
-      HT_TRY(pass(chunk.range, bytes));
+      HT_TRY(verify_piece(chunk.range, bytes));
       return pieces.take(chunk.range, bytes);
     };
-    auto how = HT_TRY(ring_within(options_));
-    how.work = work();
-    const auto ranges = merged_ranges(*state_.catalog, tensors_, gap_bytes);
-    loaded_.direct_bytes = HT_TRY(io::load_staged(sources(), ranges, take, how)).direct_bytes;
+    auto staged_options = HT_TRY(ring_within(options_));
+    staged_options.work = work();
+    const auto ranges = merged_ranges(*state_.catalog, tensors_, max_gap_bytes);
+    loaded_.direct_bytes = HT_TRY(io::load_staged(sources(), ranges, take, staged_options)).direct_bytes;
     return {};
   }
 
@@ -272,12 +272,12 @@ class ModelLoad {
     HT_TRY(check_unchanged());
     const std::uint64_t budget = options_.budget_bytes;
     const bool drops_pieces = budget != 0 && bytes_ > budget;
-    const io::FetchOptions how{
+    const io::FetchOptions fetch_options{
         .tune = false,
         .max_ahead = drops_pieces ? static_cast<std::size_t>(budget / piece_bytes()) : stream_ahead_pieces};
-    HT_TRY(walk_mapped(how, [&](const io::FileRange& piece) -> Result<void> {
+    HT_TRY(walk_mapped(fetch_options, [&](const io::FileRange& piece) -> Result<void> {
       HT_TRY(file(piece.file).visit(piece.offset, piece.bytes, [&](Bytes bytes) -> Result<void> {
-        HT_TRY(pass(piece, bytes));
+        HT_TRY(verify_piece(piece, bytes));
         return pieces.take(piece, bytes);
       }));
       if (options_.drop_after) return io::advise(*state_.mapped, piece, io::Strategy::Advice::evict);
@@ -358,8 +358,8 @@ class ModelLoad {
                                 wait_for);
   }
 
-  /// Fetches pages for a check on another thread. Reports no progress, because callbacks run on the thread of
-  /// the caller only.
+  /// Fetches pages on a second thread while the thread of the caller checks them. Reports no progress,
+  /// because callbacks run on the thread of the caller only.
   Result<void> fetch_for(Fetched& fetched) {
     // Ends fetching also after an exception; otherwise the check would wait for pieces forever.
     struct End {
@@ -412,8 +412,8 @@ class ModelLoad {
 
   /// Fetches all pages, and on this thread calls `each` with the pieces in order and reports progress.
   template <class Each>
-  Result<void> walk_mapped(io::FetchOptions how, Each&& each) {
-    return walk_pages(std::move(how),
+  Result<void> walk_mapped(io::FetchOptions fetch_options, Each&& each) {
+    return walk_pages(std::move(fetch_options),
                       [&](const io::FileRange& piece, std::uint64_t done_bytes) -> Result<void> {
                         HT_TRY(each(piece));
                         report(done_bytes);
@@ -421,15 +421,15 @@ class ModelLoad {
                       });
   }
 
-  /// Fetches all pages and calls `each` on this thread with the pieces in order and with the sum of their
-  /// bytes.
+  /// Fetches all pages and calls `each` on this thread with each piece in order and with the total bytes of
+  /// the pieces so far.
   template <class Each>
-  Result<void> walk_pages(io::FetchOptions how, Each&& each) {
+  Result<void> walk_pages(io::FetchOptions fetch_options, Each&& each) {
     // An earlier load with `Strategy::Use::few` may have disabled readahead.
     HT_TRY(advise_files(io::Strategy::Advice::normal));
-    how.piece_bytes = piece_bytes();
-    how.cached = is_mostly_cached();
-    how.stop = options_.work.stop;
+    fetch_options.piece_bytes = piece_bytes();
+    fetch_options.cached = is_mostly_cached();
+    fetch_options.stop = options_.work.stop;
     std::uint64_t done_bytes = 0;
     const auto take = [&](const io::FileRange& piece) -> Result<void> {
       HT_TRY(check_stop(done_bytes));
@@ -437,7 +437,7 @@ class ModelLoad {
       done_bytes += piece.bytes;
       return {};
     };
-    const auto fetched = io::fetch_pages(files_, ranges_, take, how);
+    const auto fetched = io::fetch_pages(files_, ranges_, take, fetch_options);
     if (!fetched) {
       HT_TRY(check_stop(done_bytes));
       return fail(fetched.error());
@@ -453,8 +453,8 @@ class ModelLoad {
     if (options_.work.on_progress) options_.work.on_progress(progress_);
   }
 
-  Result<Loaded> finished(Result<void> done) {
-    if (check_) loaded_.verified_bytes = check_->checked_bytes();
+  Result<Loaded> finish(Result<void> done) {
+    if (check_) loaded_.verified_bytes = check_->checked_bytes() + loaded_.resident_bytes;
     loaded_.elapsed = std::chrono::steady_clock::now() - begin_;
     if (const auto peak = state_.port->peak_memory()) loaded_.peak_memory_bytes = *peak;
     if (options_.drop_after) {
@@ -477,10 +477,10 @@ class ModelLoad {
     auto& reason = loaded_.choice.reason;
     if (fetched_by_) {
       if (loaded_.cached_bytes == loaded_.bytes) return;
-      const auto& [way, rate] = *fetched_by_;
-      reason +=
-          format_text("; pages populated by {}{} at {}", threads_text(way.threads),
-                      way.engine == io::Engine::read_ahead ? " after readahead calls" : "", rate_text(rate));
+      const auto& [method, rate] = *fetched_by_;
+      reason += format_text("; pages populated by {}{} at {}", threads_text(method.threads),
+                            method.engine == io::Engine::read_ahead ? " after readahead calls" : "",
+                            rate_text(rate));
     } else if (loaded_.choice.strategy != io::Strategy::Kind::mapped) {
       const double seconds = std::chrono::duration<double>(loaded_.elapsed).count();
       reason += loaded_.direct_bytes != 0 ? "; direct reads" : "; reads through the page cache";
@@ -500,7 +500,7 @@ class ModelLoad {
   std::vector<io::FileRange> ranges_;
   std::vector<std::uint32_t> file_numbers_;  // files of the ranges, without duplicates
   std::uint64_t bytes_;
-  std::vector<io::MappedFile*> guarded_files_;
+  std::vector<io::MappedFile*> copyable_files_;
   std::optional<io::FetchedBy> fetched_by_;  // set if pages were fetched
   std::uint32_t page_threads_ = 0;
   std::vector<std::size_t> in_memory_;

@@ -15,8 +15,7 @@ namespace {
 using SealedTensors = std::map<std::string_view, const Seal::Tensor*>;
 
 std::string mismatch_text(std::string_view part, std::uint64_t offset, std::uint64_t bytes) {
-  return format_text("checksum mismatch in {}, bytes {}–{}", part, offset,
-                     offset + std::max<std::uint64_t>(bytes, 1) - 1);
+  return format_text("checksum mismatch in {}, {}", part, byte_range_text(offset, bytes));
 }
 
 Error differs_from_seal(const std::filesystem::path& path, const std::string& tensor,
@@ -94,7 +93,10 @@ Result<void> PassCheck::take(const io::FileRange& range, Bytes bytes) {
     if (range.offset != own_->expected.offset + own_->done) return {};
     own_->sum = crc64nvme(bytes, own_->sum);
     own_->done += bytes.size();
-    return own_->done == own_->expected.bytes ? check_sum() : Result<void>();
+    if (own_->done != own_->expected.bytes) return {};
+    HT_TRY(compare_own_checksum());
+    checked_bytes_ += own_->done;
+    return {};
   }
   auto& [hasher, chunk, done] = sealed_->current;
   const std::uint32_t file = sealed_->numbers[range.file];
@@ -118,12 +120,12 @@ Result<void> PassCheck::take(const io::FileRange& range, Bytes bytes) {
         continue;
       }
     }
-    const Bytes mine = bytes.first(
+    const Bytes in_chunk = bytes.first(
         static_cast<std::size_t>(std::min<std::uint64_t>(chunk->range.bytes - done, bytes.size())));
-    hasher.update(mine);
-    done += mine.size();
-    offset += mine.size();
-    bytes = bytes.subspan(mine.size());
+    hasher.update(in_chunk);
+    done += in_chunk.size();
+    offset += in_chunk.size();
+    bytes = bytes.subspan(in_chunk.size());
     if (done == chunk->range.bytes) {
       const SealChunk whole = *std::exchange(chunk, std::nullopt);
       HT_TRY(compare_chunk(whole, hasher.finish()));
@@ -163,7 +165,7 @@ Result<void> PassCheck::check_tensor(std::string_view name, Bytes bytes, const s
   if (own_) {
     own_->sum = HT_TRY(digest_in_memory(HashAlgorithm::crc64nvme, bytes, {.stop = stop, .on_progress = {}}))
                     .crc64nvme();
-    return check_sum();
+    return compare_own_checksum();
   }
   const Seal::Tensor& tensor = *sealed_->tensors.at(name);
   if (HT_TRY(digest_in_memory(sealed_->seal.algorithm, bytes, {.stop = stop, .on_progress = {}})) ==
@@ -173,12 +175,9 @@ Result<void> PassCheck::check_tensor(std::string_view name, Bytes bytes, const s
   return fail(differs_from_seal(sealed_->paths[range.file], tensor.name, range));
 }
 
-Result<void> PassCheck::check_sum() {
+Result<void> PassCheck::compare_own_checksum() {
   const auto& [header_bytes, offset, bytes, crc] = own_->expected;
-  if (own_->sum == crc) {
-    checked_bytes_ += bytes;
-    return {};
-  }
+  if (own_->sum == crc) return {};
   const auto name = own_->path.stem().string();
   return fail(Error(ErrorCode::checksum_mismatch, "payload_matches_its_checksum",
                     mismatch_text(format_text("tensor '{}'", to_utf8(name)), offset, bytes))
@@ -213,14 +212,14 @@ void Fetched::add(std::uint64_t bytes) noexcept {
 }
 
 void Fetched::end() noexcept {
-  bytes_ |= over;
+  bytes_ |= ended_bit;
   bytes_.notify_all();
 }
 
 bool Fetched::wait_for(std::uint64_t bytes) const noexcept {
   for (std::uint64_t state = bytes_;; state = bytes_) {
-    if ((state & ~over) >= bytes) return true;
-    if ((state & over) != 0) return false;
+    if ((state & ~ended_bit) >= bytes) return true;
+    if ((state & ended_bit) != 0) return false;
     bytes_.wait(state);
   }
 }

@@ -20,7 +20,7 @@ namespace ht::inline v1 {
 class PassCheck {
  public:
   /// Checks headers and sizes, and that model and seal have the same tensors. `not_sealed` if there is
-  /// neither a seal nor a checksum. `tensors` are the numbers of the loaded tensors: an Error names one of
+  /// neither a seal nor a checksum. `tensors` are the indices of the loaded tensors: an Error names one of
   /// them if possible.
   [[nodiscard]] static Result<PassCheck> make(const ModelState& model, std::span<const std::size_t> tensors);
 
@@ -38,7 +38,7 @@ class PassCheck {
   [[nodiscard]] bool needs_all_bytes() const noexcept { return own_.has_value(); }
   /// Checks all bytes of a tensor that is in memory already.
   [[nodiscard]] Result<void> check_tensor(std::string_view name, Bytes bytes, const std::stop_token& stop);
-  /// Bytes of chunks that matched.
+  /// Bytes that `take` and `check_mapped` have verified.
   [[nodiscard]] std::uint64_t checked_bytes() const noexcept { return checked_bytes_; }
 
  private:
@@ -65,7 +65,7 @@ class PassCheck {
   };
 
   PassCheck() = default;
-  [[nodiscard]] Result<void> check_sum();
+  [[nodiscard]] Result<void> compare_own_checksum();
   [[nodiscard]] Result<void> compare_chunk(const SealChunk& chunk, const Digest& found);
 
   std::optional<Sealed> sealed_;
@@ -77,17 +77,17 @@ class PassCheck {
 class Fetched {
  public:
   void add(std::uint64_t bytes) noexcept;
-  /// Ends fetching, after the last page or a failure.
+  /// Marks the end of fetching, after the last page or a failure.
   void end() noexcept;
   /// Waits for the first `bytes`. Returns whether they were fetched.
   [[nodiscard]] bool wait_for(std::uint64_t bytes) const noexcept;
-  /// Cancels fetching: no thread waits any more.
+  /// Cancels fetching, because no thread waits for the pages any more.
   void cancel() noexcept { is_cancelled_ = true; }
   [[nodiscard]] bool is_cancelled() const noexcept { return is_cancelled_; }
 
  private:
-  static constexpr std::uint64_t over = std::uint64_t{1} << 63;
-  std::atomic<std::uint64_t> bytes_ = 0;  // with the bit `over` once fetching has ended
+  static constexpr std::uint64_t ended_bit = std::uint64_t{1} << 63;
+  std::atomic<std::uint64_t> bytes_ = 0;  // with `ended_bit` once fetching has ended
   std::atomic<bool> is_cancelled_ = false;
 };
 

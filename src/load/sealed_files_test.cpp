@@ -276,6 +276,7 @@ TEST_F(Sealing, seal_shows_no_damage) {
                               "tensor 't2', bytes " + std::to_string(offsets_[2]) + "–"}) {
       EXPECT_NE(error.message().find(range), std::string_view::npos) << error.message();
     }
+    EXPECT_TRUE(error.message().ends_with("; the seal 'm.safetensors.htseal' was kept")) << error.message();
     EXPECT_NE(error.hint().find("--force"), std::string_view::npos);
     EXPECT_EQ(read_file(folder_ / "m.safetensors.htseal"), before);
   }
@@ -297,7 +298,7 @@ TEST_F(Sealing, seal_of_a_renamed_file_can_be_renewed) {
   EXPECT_EQ(read_seal(folder_ / "n.safetensors.htseal").value().files[0].name, "n.safetensors");
 }
 
-TEST_F(Sealing, memory_that_is_checked_again_can_be_stopped) {
+TEST_F(Sealing, verification_of_resident_tensors_can_be_stopped) {
   ASSERT_TRUE(ht::seal(Model::open(path_).value()));
   const auto model = Model::open(path_).value();
   ASSERT_TRUE(ht::load(model, {.strategy = io::Strategy::Kind::read, .verify = true}));
@@ -309,10 +310,11 @@ TEST_F(Sealing, memory_that_is_checked_again_can_be_stopped) {
   EXPECT_EQ(stopped.error().code(), ErrorCode::cancelled);
 }
 
-TEST_F(Sealing, sealed_files_exist) {
+TEST_F(Sealing, model_files_exist) {
   write_file(folder_ / "e.irpa", testing::irpa_file({{.name = "e", .length = 4, .path = "gone.bin"}}));
   const auto model = Model::open(folder_ / "e.irpa", {.allow_incomplete = true}).value();
-  expect_refusal(ht::seal(model), ErrorCode::missing_shard, "sealed_files_exist");
+  expect_refusal(ht::seal(model), ErrorCode::missing_shard, "model_files_exist");
+  expect_refusal(ht::hash(model), ErrorCode::missing_shard, "model_files_exist");
   const auto listed = Model::open(path_, {.catalog_only = true}).value();
   expect_refusal(ht::verify(listed), ErrorCode::bad_state, "model_has_its_data");
 }
@@ -355,7 +357,8 @@ class OwnChecksums : public ::testing::Test {
 TEST_F(OwnChecksums, are_compared_before_the_file_is_sealed) {
   flip_bit(path_, 200);
   const auto model = Model::open(path_).value();
-  expect_refusal(ht::seal(model), ErrorCode::checksum_mismatch, "seal_shows_no_damage");
+  const auto error = testing::refusal(ht::seal(model), ErrorCode::checksum_mismatch, "seal_shows_no_damage");
+  EXPECT_EQ(error.message(), "checksum mismatch in tensor 'w', bytes 128–40127; no seal was written");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "w.ht.htseal"));
   EXPECT_TRUE(ht::seal(model, {.force = true}));
 }
@@ -384,7 +387,7 @@ TEST_F(OwnChecksums, progress_of_a_load_is_reported_on_the_calling_thread) {
   }
 }
 
-// A header may place the data behind any number of zeros.
+// A header may place the data after any number of zero bytes.
 TEST_F(OwnChecksums, can_be_stopped_within_a_long_gap) {
   const auto data = noise(400, 4);
   const std::int64_t dims[] = {100};
@@ -443,6 +446,17 @@ TEST_F(OwnChecksums, check_that_padding_before_the_data_is_zero) {
   EXPECT_EQ(compare_with_seal(path_).value().bad, expected);
 }
 
+TEST_F(OwnChecksums, are_compared_for_an_empty_tensor) {
+  const std::int64_t dims[] = {0};
+  auto header = format_ht::describe(dtype_info<F32>(), dims).value();
+  header.payload_crc = 1;  // the checksum of no bytes is 0
+  write_file(path_, ht_file(header, {}));
+  const auto model = Model::open(path_).value();
+  constexpr std::string_view message = "checksum mismatch in tensor 'w', 0 bytes at byte 128";
+  EXPECT_EQ(ht::verify(model).error().message(), message);
+  EXPECT_EQ(ht::verify(model["w"].value()).error().message(), message);
+}
+
 TEST_F(OwnChecksums, are_checked_for_each_target) {
   const auto model = Model::open(path_).value();
   std::vector<std::byte> one(40'000);
@@ -451,6 +465,14 @@ TEST_F(OwnChecksums, are_checked_for_each_target) {
   const auto loaded = ht::load_into(model, targets, {.verify = true});
   ASSERT_TRUE(loaded) << to_string(loaded.error());
   EXPECT_EQ(loaded->verified_bytes, 80'000U);
+}
+
+TEST_F(OwnChecksums, count_memory_loaded_before_as_verified) {
+  const auto model = Model::open(path_).value();
+  ASSERT_TRUE(ht::load(model, {.strategy = io::Strategy::Kind::read}));
+  const auto verified = ht::load(model, {.strategy = io::Strategy::Kind::read, .verify = true}).value();
+  EXPECT_EQ(verified.resident_bytes, 40'000U);
+  EXPECT_EQ(verified.verified_bytes, 40'000U);
 }
 
 TEST_F(OwnChecksums, detect_a_truncated_file) {
@@ -472,9 +494,9 @@ TEST_F(OwnChecksums, payload_matches_its_checksum) {
   EXPECT_FALSE(ht::load(model, {.strategy = io::Strategy::Kind::mapped, .verify = true}));
 }
 
-class Validating : public testing::SealedModelFile {};
+class TensorVerification : public testing::SealedModelFile {};
 
-TEST_F(Validating, tensor_matches_its_seal) {
+TEST_F(TensorVerification, tensor_matches_its_seal) {
   auto model = Model::open(path_).value();
   const auto good = (model.tensor<F32, Rank<1>>("t1")).value();
   EXPECT_TRUE(verify(good));
@@ -484,11 +506,11 @@ TEST_F(Validating, tensor_matches_its_seal) {
   EXPECT_EQ(error.tensor(), "t1");
   EXPECT_FALSE(ht::verify(model["t1"].value()));
   EXPECT_TRUE(ht::verify(model["t0"].value()));
-  // Validating a slice compares the digest of the whole tensor.
+  // Verifying a slice compares the digest of the whole tensor.
   EXPECT_TRUE(ht::verify(model["t0"]->slice(1, 2).value()));
 }
 
-TEST_F(Validating, checks_loaded_memory) {
+TEST_F(TensorVerification, checks_loaded_memory) {
   const auto model = Model::open(path_).value();
   ASSERT_TRUE(ht::load(model, {.strategy = io::Strategy::Kind::read}));
   flip_bit(path_, offsets_[0]);
@@ -498,7 +520,7 @@ TEST_F(Validating, checks_loaded_memory) {
   EXPECT_FALSE(ht::verify(model["t0"].value()));
 }
 
-TEST_F(Validating, tensor_is_sealed) {
+TEST_F(TensorVerification, tensor_is_sealed) {
   const auto memory = Storage::owned(64).value();
   EXPECT_EQ(verify(memory).error().rule(), "tensor_is_sealed");
   const auto model = Model::open(path_).value();
@@ -506,19 +528,33 @@ TEST_F(Validating, tensor_is_sealed) {
   expect_refusal(ht::verify(model["t0"].value()), ErrorCode::not_sealed, "tensor_is_sealed");
 }
 
-TEST_F(Validating, finds_every_flipped_bit_of_64_kib) {
+TEST_F(TensorVerification, finds_flipped_bits_in_64_kib) {
   const auto path = folder_ / "k.safetensors";
   write_file(path, noise_file("safetensors", {16384}));
-  auto model = Model::open(path).value();
+  const auto model = Model::open(path).value();
   ASSERT_TRUE(ht::seal(model));
-  const auto seal = read_seal(seal_path(path)).value();
-  auto bytes = noise(65536, 0);
-  ASSERT_EQ(digest(seal.algorithm, bytes).value(), seal.tensors[0].digest);
-  for (std::size_t bit = 0; bit < 8 * bytes.size(); bit += 37) {
-    bytes[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
-    ASSERT_NE(Digest(crc64nvme(bytes)), seal.tensors[0].digest) << bit;
-    bytes[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+  const auto tensor = model.tensor<F32, Rank<1>>("t0").value();
+  const std::uint64_t begin = model.catalog()[0].offset;
+  for (std::uint64_t bit = 0; bit < std::uint64_t{8} * 65536; bit += 997) {
+    flip_bit(path, begin + bit / 8, static_cast<int>(bit % 8));
+    const auto refused = verify(tensor);
+    ASSERT_FALSE(refused) << bit;
+    ASSERT_EQ(refused.error().rule(), "tensor_matches_its_seal") << bit;
+    flip_bit(path, begin + bit / 8, static_cast<int>(bit % 8));
   }
+  EXPECT_TRUE(verify(tensor));
+}
+
+TEST(Verification, result_counts_the_ranges_beyond_the_first_ten) {
+  Verification found;
+  found.verdict = Verification::Verdict::damaged;
+  for (std::uint64_t i = 0; i < 12; ++i)
+    found.bad.push_back({"m", Verification::Part::tensor, "t", 4 * i, 4});
+  EXPECT_TRUE(found.result().error().message().ends_with(" and 2 more ranges"));
+  found.bad.pop_back();
+  EXPECT_TRUE(found.result().error().message().ends_with(" and 1 more range"));
+  found.bad.pop_back();
+  EXPECT_EQ(found.result().error().message().find("more"), std::string_view::npos);
 }
 
 }  // namespace

@@ -71,9 +71,9 @@ TEST_F(SealedSet, every_file_is_sealed) {
   EXPECT_TRUE(compare_with_seal(folder_.path()).value().ok());
   write_file(folder_ / "part2.safetensors", noise_file("safetensors", {5}));
   expect_refusal(compare_with_seal(folder_.path()), ErrorCode::not_sealed, "every_file_is_sealed");
-  const auto with_it = Model::open(folder_.path()).value();
-  expect_refusal(ht::verify(with_it), ErrorCode::not_sealed, "every_file_is_sealed");
-  expect_refusal(ht::load(with_it, {.verify = true}), ErrorCode::not_sealed, "every_file_is_sealed");
+  const auto with_part2 = Model::open(folder_.path()).value();
+  expect_refusal(ht::verify(with_part2), ErrorCode::not_sealed, "every_file_is_sealed");
+  expect_refusal(ht::load(with_part2, {.verify = true}), ErrorCode::not_sealed, "every_file_is_sealed");
 }
 
 TEST_F(SealedSet, is_renewed_for_an_added_file_and_kept_for_a_damaged_one) {
@@ -131,14 +131,14 @@ TEST_F(SealedSet, is_found_for_each_of_its_files) {
   EXPECT_TRUE(ht::load(Model::open(folder_ / "part1.safetensors").value(), {.verify = true}));
 }
 
-TEST_F(SealedSet, has_the_digest_that_hash_shows) {
+TEST_F(SealedSet, has_the_digest_that_hash_returns) {
   const auto hashed = ht::hash(*model_).value();
   EXPECT_EQ(hashed.digest, digest_of(read_seal(folder_ / "model.htseal").value()).value());
   ASSERT_EQ(hashed.files.size(), 3U);
   EXPECT_EQ(hashed.files[2].path, folder_ / "model.safetensors.index.json");
 }
 
-TEST(SealedTables, seal_lists_the_models_tensors) {
+TEST(Seals, seal_lists_the_models_tensors) {
   const testing::TemporaryFolder folder;
   const std::vector<testing::IrpaEntry> entries{{.name = "a", .length = 8, .offset = 0},
                                                 {.name = "b", .length = 8, .offset = 8}};
@@ -166,7 +166,7 @@ TEST(SealedTables, seal_lists_the_models_tensors) {
   }
 }
 
-TEST(SealedTables, quick_checks_bytes_after_the_data) {
+TEST(Seals, quick_checks_bytes_after_the_data) {
   const testing::TemporaryFolder folder;
   // The padding after the data stands for any bytes that a format may store there.
   write_file(folder / "m.irpa", testing::irpa_file({{.name = "a", .length = 8, .offset = 0}}, "01234567"));
@@ -180,7 +180,7 @@ TEST(SealedTables, quick_checks_bytes_after_the_data) {
                  ErrorCode::checksum_mismatch, "bytes_match_the_seal");
 }
 
-TEST(SealedTables, name_a_requested_tensor) {
+TEST(Seals, mismatch_names_a_requested_tensor) {
   const testing::TemporaryFolder folder;
   write_file(folder / "s.irpa", testing::irpa_file({{.name = "a", .length = 8, .offset = 0},
                                                     {.name = "b", .length = 12, .offset = 4}},
@@ -193,7 +193,7 @@ TEST(SealedTables, name_a_requested_tensor) {
             "b");
 }
 
-TEST(SealedTables, hashing_a_huge_splat_can_be_stopped) {
+TEST(Seals, hashing_a_huge_splat_can_be_stopped) {
   const testing::TemporaryFolder folder;
   write_file(folder / "s.irpa",
              testing::irpa_file({{.name = "s", .length = std::uint64_t{1} << 50, .pattern = "ab"}}));
@@ -210,7 +210,7 @@ TEST(SealedTables, hashing_a_huge_splat_can_be_stopped) {
   EXPECT_EQ(stopped.error().code(), ErrorCode::cancelled);
 }
 
-TEST(SealedTables, splat_bytes_within_limit) {
+TEST(Seals, splat_bytes_within_limit) {
   const testing::TemporaryFolder folder;
   write_file(folder / "s.irpa",
              testing::irpa_file({{.name = "small", .length = 1 << 20, .pattern = "ab"},
@@ -241,7 +241,7 @@ TEST(SealedTables, splat_bytes_within_limit) {
 }
 
 // Compares with the digest of the expanded bytes, for patterns and remainders of many sizes.
-TEST(SealedTables, the_crc_of_a_splat_is_that_of_its_bytes) {
+TEST(Seals, digest_of_a_splat_equals_the_digest_of_its_bytes) {
   for (const std::size_t pattern_bytes : {1U, 2U, 3U, 5U, 7U, 8U, 13U, 16U}) {
     const auto pattern = noise(pattern_bytes, 7);
     for (const std::uint64_t bytes : {0U, 1U, 2U, 6U, 15U, 16U, 17U, 255U, 4096U, 65535U, 65536U, 70'001U}) {
@@ -259,7 +259,7 @@ TEST(SealedTables, the_crc_of_a_splat_is_that_of_its_bytes) {
   EXPECT_EQ(crc64nvme_combine(half.crc64nvme(), half.crc64nvme(), std::uint64_t{1} << 62), both.crc64nvme());
 }
 
-TEST(SealedTables, an_index_of_any_name_has_its_seal) {
+TEST(Seals, index_of_any_name_can_be_sealed) {
   const testing::TemporaryFolder folder;
   write_file(folder / "x.safetensors", noise_file("safetensors", {5}));
   write_file(folder / "weights.json", testing::index_text({{"t0", "x.safetensors"}}));
@@ -270,7 +270,7 @@ TEST(SealedTables, an_index_of_any_name_has_its_seal) {
   EXPECT_TRUE(ht::load(model, {.verify = true}));
 }
 
-TEST(SealedTables, sealed_files_have_plain_names) {
+TEST(Seals, sealed_files_have_plain_names) {
   const testing::TemporaryFolder folder;
   for (const std::string name : {"back\\slash.safetensors", "not\xff.safetensors"}) {
     write_file(folder / name, noise_file("safetensors", {5}));
@@ -280,7 +280,7 @@ TEST(SealedTables, sealed_files_have_plain_names) {
   }
 }
 
-TEST(SealedTables, seal_is_a_file) {
+TEST(Seals, seal_is_a_file) {
   const testing::TemporaryFolder folder;
   write_file(folder / "x.safetensors", noise_file("safetensors", {5}));
   std::filesystem::create_directory(folder / "x.safetensors.htseal");
@@ -294,9 +294,9 @@ TEST_F(SealedSet, is_found_for_each_of_its_tensors) {
   EXPECT_EQ(verify(one).error().rule(), "tensor_matches_its_seal");
 }
 
-TEST(SealedSplit, is_stored_beside_the_first_part) {
+TEST(Seals, seal_of_an_archive_covers_its_external_files) {
   const testing::TemporaryFolder folder;
-  // An archive whose tensor is in another file is also a model of two files.
+  // An archive whose tensor is in another file is a model of two files.
   std::filesystem::create_directory(folder / "data");
   write_file(folder / "data" / "w.bin", std::string_view("weights!"));
   write_file(folder / "m.irpa",
@@ -313,7 +313,7 @@ TEST(SealedSplit, is_stored_beside_the_first_part) {
   EXPECT_EQ(found.bad[0].file, folder / "data" / "w.bin");
 }
 
-TEST(SealedSplit, works_with_relative_paths) {
+TEST(Seals, relative_paths_are_supported) {
   const testing::TemporaryFolder folder;
   write_file(folder / "m.gguf", noise_file("gguf", {100, 200}));
   const auto before = std::filesystem::current_path();

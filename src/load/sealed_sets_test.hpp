@@ -22,10 +22,10 @@ class SealedSet : public testing::LoadModel {
   [[nodiscard]] std::uint64_t offset_of(int file, int i) const {
     return model_->catalog()[*model_->catalog().find(tensor(file, i))].offset;
   }
-  [[nodiscard]] LoadOptions checked(Strategy::Kind strategy) const {
-    auto how = options(strategy);
-    how.verify = true;
-    return how;
+  [[nodiscard]] LoadOptions options_with_verify(Strategy::Kind strategy) const {
+    auto load_options = options(strategy);
+    load_options.verify = true;
+    return load_options;
   }
 };
 

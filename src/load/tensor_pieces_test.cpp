@@ -41,14 +41,14 @@ TEST_F(Pieces, cover_every_byte_of_every_tensor_once) {
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<std::byte>(i);
   const std::vector<std::size_t> all{0, 1, 2, 3, 4, 5};
   for (std::uint64_t piece = 1; piece <= data_bytes; ++piece) {
-    std::map<std::size_t, std::uint64_t> got;
+    std::map<std::size_t, std::uint64_t> received_bytes;
     const PieceConsumer consumer = [&](const TensorPiece& part) -> Result<void> {
-      EXPECT_EQ(part.offset, got[part.index]);
+      EXPECT_EQ(part.offset, received_bytes[part.index]);
       for (std::size_t i = 0; i < part.bytes.size(); ++i) {
         EXPECT_EQ(part.bytes[i], static_cast<std::byte>(tensors_[part.index].offset + part.offset + i));
       }
       EXPECT_FALSE(part.bytes.empty());
-      got[part.index] += part.bytes.size();
+      received_bytes[part.index] += part.bytes.size();
       return {};
     };
     TensorPieces pieces(*catalog_, all, consumer);
@@ -58,7 +58,8 @@ TEST_F(Pieces, cover_every_byte_of_every_tensor_once) {
         ASSERT_TRUE(pieces.take({file, at, bytes}, Bytes(data).subspan(at, bytes)));
       }
     }
-    for (std::size_t i = 0; i < tensors_.size(); ++i) EXPECT_EQ(got[i], tensors_[i].bytes) << piece;
+    for (std::size_t i = 0; i < tensors_.size(); ++i)
+      EXPECT_EQ(received_bytes[i], tensors_[i].bytes) << piece;
   }
 }
 

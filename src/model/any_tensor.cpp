@@ -115,8 +115,8 @@ Result<io::Strategy::MapDone> AnyTensor::locate() const {
   HT_TRY(ModelAccess::check_available(*state_, entry));
   if (is_resident()) return io::Strategy::MapDone{.memory = resident_, .is_whole = true};
   if (state_->mapped->file(entry.file).is_windowed()) {
-    if (auto kept = state_->residency->kept_window(index_); kept.owner)
-      return io::Strategy::MapDone{.memory = std::move(kept), .is_whole = true};
+    if (auto window = state_->residency->kept_window(index_); window.owner)
+      return io::Strategy::MapDone{.memory = std::move(window), .is_whole = true};
   }
   return located(state_->residency->map(index_, entry.bytes));
 }
@@ -128,7 +128,7 @@ Result<void> AnyTensor::check_contiguous() const {
                           .with_hint("use copy_to, which transposes them")));
 }
 
-Result<Bytes> AnyTensor::own_part(Bytes whole) const {
+Result<Bytes> AnyTensor::slice_bytes(Bytes whole) const {
   HT_TRY(check_contiguous());
   if (!rows_) return whole;
   return whole.subspan(static_cast<std::size_t>(rows_->offset), static_cast<std::size_t>(rows_->bytes));
@@ -139,25 +139,25 @@ Result<Bytes> AnyTensor::bytes() const& {
     auto placed = HT_TRY(locate());
     // The caller gets no Storage that owns the window, so the model keeps it.
     if (!placed.is_whole) placed.memory = state_->residency->keep_window(index_, placed.memory);
-    return own_part(placed.memory.bytes);
+    return slice_bytes(placed.memory.bytes);
   });
 }
 
 Result<Storage> AnyTensor::storage() const {
   return without_bad_alloc([&]() -> Result<Storage> {
     auto placed = HT_TRY(locate());
-    const Bytes own = HT_TRY(own_part(placed.memory.bytes));
+    const Bytes part = HT_TRY(slice_bytes(placed.memory.bytes));
     const Entry entry = this->entry();
     const auto& path = state_->paths[entry.file];
     const auto* const file = is_resident() ? nullptr : state_->mapped->file(entry.file).local();
     // A source that is not a file may differ from the file at the source's path.
-    if (file == nullptr) return Storage::owned_read_only(std::move(placed.memory.owner), own);
+    if (file == nullptr) return Storage::owned_read_only(std::move(placed.memory.owner), part);
     const std::uint64_t offset = entry.offset + (rows_ ? rows_->offset : 0);
     const auto identity = file->identity();
-    return Storage::file_backed(std::move(placed.memory.owner), own,
+    return Storage::file_backed(std::move(placed.memory.owner), part,
                                 {.path = path,
                                  .offset = offset,
-                                 .bytes = own.size(),
+                                 .bytes = part.size(),
                                  .device = identity.device,
                                  .inode = identity.object});
   });
@@ -180,14 +180,14 @@ Result<Storage> AnyTensor::private_storage() const {
   return without_bad_alloc([&]() -> Result<Storage> {
     const Entry entry = this->entry();
     HT_TRY(ModelAccess::check_available(*state_, entry));
-    const bool is_own = is_resident() && state_->residency->is_own_memory(index_);
-    if (!is_own) HT_TRY(located(check_not_truncated(state_->mapped->file(entry.file).source(), entry)));
-    auto memory = is_own ? resident_ : HT_TRY(located(state_->residency->map_private(index_)));
-    const Bytes own = HT_TRY(own_part(memory.bytes));
+    const bool is_loaded = is_resident() && state_->residency->is_own_memory(index_);
+    if (!is_loaded) HT_TRY(located(check_not_truncated(state_->mapped->file(entry.file).source(), entry)));
+    auto memory = is_loaded ? resident_ : HT_TRY(located(state_->residency->map_private(index_)));
+    const Bytes part = HT_TRY(slice_bytes(memory.bytes));
     // The memory is writable; io::Memory has no mutable form.
     // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
-    const MutableBytes writable(const_cast<std::byte*>(own.data()), own.size());
-    return Storage::owned_by(std::move(memory.owner), writable, !is_own);
+    const MutableBytes writable(const_cast<std::byte*>(part.data()), part.size());
+    return Storage::owned_by(std::move(memory.owner), writable, !is_loaded);
   });
 }
 
@@ -207,8 +207,8 @@ Result<Bytes> AnyTensor::view(std::uint64_t begin, std::uint64_t count,
   auto& file = state_->mapped->file(entry.file);
   if (is_resident() || file.map_for_use_in_place()) {
     const auto placed = HT_TRY(locate());
-    const Bytes own = HT_TRY(own_part(placed.memory.bytes));
-    return own.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
+    const Bytes part = HT_TRY(slice_bytes(placed.memory.bytes));
+    return part.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
   }
   HT_TRY(check_contiguous());
   return without_bad_alloc([&]() -> Result<Bytes> {
@@ -330,7 +330,7 @@ Result<void> AnyTensor::check_dtype(const DTypeInfo& requested) const {
     return fail(located(
         Error(ErrorCode::dtype_mismatch, "dtype_is_known",
               format_text("tensor '{}' has an unknown dtype but {} was requested", name(), requested.name))
-            .with_hint("use bytes to read it")));
+            .with_hint("read the stored bytes with bytes()")));
   }
   const auto message = format_text("tensor '{}' is {} [{}] but {} was requested", name(), stored.name,
                                    fmt::join(dims(), ", "), requested.name);

@@ -9,6 +9,7 @@
 #include "model/model_access.hpp"
 #include "model/test_formats.hpp"
 #include "model/test_models.hpp"
+#include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
 namespace ht::any_tensor_test {
@@ -215,11 +216,11 @@ TEST_F(AnyTensors, are_cast_to_dtypes_that_hold_their_values) {
 }
 
 TEST_F(AnyTensors, large_tensors_are_cast_in_pieces) {
-  std::string data;
-  for (int i = 0; i < 70'001; ++i) data += stored<std::int16_t>({static_cast<std::int16_t>(i % 30'000)});
-  const auto tensor = only(npy_file("<i2", false, "(70001,)", data));
+  std::string data;  // more than the elements of one job
+  for (int i = 0; i < 300'001; ++i) data += stored<std::int16_t>({static_cast<std::int16_t>(i % 30'000)});
+  const auto tensor = only(npy_file("<i2", false, "(300001,)", data));
   const auto wide = tensor.cast<I32>().value();
-  for (int i = 0; i < 70'001; ++i) ASSERT_EQ(wide(i), i % 30'000);
+  for (int i = 0; i < 300'001; ++i) ASSERT_EQ(wide(i), i % 30'000);
 }
 
 TEST_F(AnyTensors, cast_keeps_every_value) {
@@ -266,7 +267,7 @@ TEST_F(AnyTensors, blocks_are_sliced_whole) {
 TEST_F(AnyTensors, unknown_shapes_are_not_sliced) {
   const auto untyped = only(irpa_file({{.name = "t", .length = 5}}, "hello"));
   const auto error = refusal(untyped.slice(0, 1), ErrorCode::bad_shape, "sliced_tensors_have_rows");
-  EXPECT_TRUE(testing::says(error, "unknown shape"));
+  EXPECT_TRUE(testing::message_contains(error, "unknown shape"));
 }
 
 TEST_F(AnyTensors, dtype_matches_the_request) {
@@ -278,11 +279,27 @@ TEST_F(AnyTensors, dtype_matches_the_request) {
 }
 
 TEST_F(AnyTensors, pages_are_fetched_for_a_part) {
-  const auto model = open(testing::noise_file("safetensors", {10, 100'000}));
+  constexpr std::uint64_t begin = 100'000;
+  constexpr std::uint64_t count = 200'000;
+  write_file(path_, testing::noise_file("safetensors", {10, 100'000}));
+  testing::FaultyPort port;
+  const auto model = Model::open(path_, {.port = &port}).value();
   const auto tensor = model.at(1).value();
-  EXPECT_FALSE(ModelAccess::is_resident(tensor));
-  EXPECT_TRUE(ModelAccess::fetch(tensor, 0, 400'000));
-  EXPECT_TRUE(ModelAccess::fetch(tensor, 399'999, 1));
+  ASSERT_TRUE(ModelAccess::fetch(tensor, begin, count));
+  const auto regions = port.advised_regions();
+  ASSERT_EQ(regions.size(), 1U);
+  const Bytes part = tensor.bytes()->subspan(begin, count);
+  EXPECT_LE(regions[0].data, part.data());
+  EXPECT_GE(regions[0].data + regions[0].bytes, part.data() + count);
+  EXPECT_LE(regions[0].bytes, count + 2 * port.page_bytes());
+}
+
+TEST_F(AnyTensors, pages_of_a_small_part_are_fetched_at_first_touch) {
+  write_file(path_, testing::noise_file("safetensors", {10, 100'000}));
+  testing::FaultyPort port;
+  const auto model = Model::open(path_, {.port = &port}).value();
+  EXPECT_TRUE(ModelAccess::fetch(model.at(1).value(), 399'999, 1));
+  EXPECT_TRUE(port.advised_regions().empty());
 }
 
 TEST_F(AnyTensors, catalog_only_tensors_have_no_bytes) {

@@ -44,19 +44,19 @@ class ValueReader {
   std::vector<std::vector<std::byte>> buffers_;
 };
 
-Error without_values(const AnyTensor& tensor) {
+Error non_real_values(const AnyTensor& tensor) {
   const ElementType type = tensor.type();
   return Error(ErrorCode::unsupported_encoding, "values_are_real_numbers",
                type.is_known()
                    ? format_text("tensor '{}': {} values are not real numbers", tensor.name(), type.name)
                    : format_text("tensor '{}' has an unknown dtype", tensor.name()))
       .at_tensor(tensor.name())
-      .with_hint("use bytes to read the stored bytes");
+      .with_hint("read the stored bytes with bytes()");
 }
 
 Result<std::int64_t> count_values_of(const AnyTensor& tensor) {
   const ElementType f64{.dtype = F64::tag, .name = F64::name, .bits = F64::bits};
-  if (!values::can_convert(tensor.type(), f64)) return fail(without_values(tensor));
+  if (!values::can_convert(tensor.type(), f64)) return fail(non_real_values(tensor));
   return layout::count_elements(tensor.dims());
 }
 
@@ -69,7 +69,7 @@ Result<void> AnyTensor::check_conversion(const DTypeInfo& requested, bool may_ro
   if (!stored.is_known()) {
     return fail(located(Error(ErrorCode::unsupported_encoding, "cast_type_is_known",
                               format_text("tensor '{}' has an unknown dtype", name()))
-                            .with_hint("use bytes to read the stored bytes")));
+                            .with_hint("read the stored bytes with bytes()")));
   }
   if (static_cast<std::uint8_t>(std::max(stored.dtype, requested.tag)) >= first_user_tag) {
     return fail(located(Error(ErrorCode::unsupported_encoding, "cast_dtypes_are_built_in",
@@ -86,7 +86,7 @@ Result<void> AnyTensor::check_conversion(const DTypeInfo& requested, bool may_ro
                             .with_hint(format_text("request {}, or read the tensor with a rounding",
                                                    stored.is_block_encoded() ? F32::name : stored.name))));
   }
-  if (!values::can_convert(stored, target)) return fail(located(without_values(*this)));
+  if (!values::can_convert(stored, target)) return fail(located(non_real_values(*this)));
   return {};
 }
 
@@ -132,7 +132,7 @@ Result<Selection> AnyTensor::select(std::span<const Slice> slices) const {
   const auto elements = static_cast<std::uint64_t>(HT_TRY(located(layout::count_elements(entry.dims))));
   const std::uint64_t unit = stored.is_block_encoded() ? stored.block_elements : 1;
   const auto bytes = values::stored_bytes(stored, static_cast<std::int64_t>(elements));
-  // The library's parsers check this, a caller's format may not.
+  // The library's parsers check this; the parser of a caller's format may not.
   if (elements % unit != 0 || bytes > entry.bytes) {
     return fail(located(Error(ErrorCode::size_mismatch, "elements_are_within_the_stored_bytes",
                               format_text("tensor '{}', {} [{}]: needs {} bytes but has {}", name(),

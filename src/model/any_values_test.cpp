@@ -87,7 +87,7 @@ TEST_F(AnyValues, blocks_are_decoded) {
 TEST_F(AnyValues, blocks_convert_only_to_dtypes_that_hold_f32) {
   const auto tensor = blocks("Q4_0", noise_of_q4_0());
   const auto error = refusal(tensor.cast<BF16>(), ErrorCode::would_lose, "cast_keeps_every_value");
-  EXPECT_TRUE(testing::says(error, "Q4_0")) << error.message();
+  EXPECT_TRUE(testing::message_contains(error, "Q4_0")) << error.message();
   const auto rounded = cast_lossy<BF16>(tensor.tensor<Q4_0, Rank<2>>().value()).value();
   EXPECT_EQ(rounded.elements(), 64);
 }
@@ -96,7 +96,7 @@ TEST_F(AnyValues, encoding_matches_the_request) {
   const auto tensor = blocks("Q4_0", noise_of_q4_0());
   const auto error =
       refusal(tensor.tensor<Q8_0, Rank<2>>(), ErrorCode::dtype_mismatch, "encoding_matches_the_request");
-  EXPECT_TRUE(testing::says(error, "Q4_0 [2, 32] but Q8_0")) << error.message();
+  EXPECT_TRUE(testing::message_contains(error, "Q4_0 [2, 32] but Q8_0")) << error.message();
   EXPECT_EQ((tensor.tensor<Q4_0, Rank<1>>().error().code()), ErrorCode::shape_mismatch);
   const auto dense = only(npy_file("<f4", false, "(2,)", stored<float>({1, 2})));
   expect_refusal(dense.tensor<Q4_0, Rank<1>>(), ErrorCode::dtype_mismatch, "encoding_matches_the_request");

@@ -10,7 +10,8 @@ namespace ht::inline v1 {
 
 namespace {
 
-// The best target of the kernels that Highway compiles; empty for the target that every processor has.
+// Returns the best instruction set for which Highway compiled kernels and that this processor has; empty for
+// the baseline.
 std::string_view target_name() noexcept {
   const std::int64_t targets = supported_targets() & ~HWY_STATIC_TARGET;
   if ((targets & HWY_AVX3) != 0) return "avx512";

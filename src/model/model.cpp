@@ -142,7 +142,7 @@ Result<void> ModelAccess::check_all_exist(const Model& model) {
   const auto& sources = state.mapped->sources();
   const auto missing = std::ranges::find(sources, nullptr);
   if (missing == sources.end()) return {};
-  return fail(Error(ErrorCode::missing_shard, "sealed_files_exist", "does not exist")
+  return fail(Error(ErrorCode::missing_shard, "model_files_exist", "does not exist")
                   .at_path(state.paths[static_cast<std::size_t>(missing - sources.begin())].native())
                   .with_hint("download the file"));
 }
@@ -179,7 +179,7 @@ Error ModelAccess::located(const Model& model, Error error) {
 }
 
 std::vector<io::FileRange> merged_ranges(const Catalog& catalog, std::span<const std::size_t> tensors,
-                                         std::uint64_t gap_bytes) {
+                                         std::uint64_t max_gap_bytes) {
   std::vector<io::FileRange> ranges;
   ranges.reserve(tensors.size());
   for (const std::size_t index : tensors) {
@@ -192,7 +192,7 @@ std::vector<io::FileRange> merged_ranges(const Catalog& catalog, std::span<const
   for (const auto& range : ranges) {
     auto* const last = merged == 0 ? nullptr : &ranges[merged - 1];
     if (last != nullptr && last->file == range.file &&
-        range.offset <= checked::add(end_of(*last), gap_bytes).value_or(UINT64_MAX)) {
+        range.offset <= checked::add(end_of(*last), max_gap_bytes).value_or(UINT64_MAX)) {
       last->bytes = std::max(end_of(*last), end_of(range)) - last->offset;
     } else {
       ranges[merged++] = range;

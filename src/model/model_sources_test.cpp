@@ -1,4 +1,4 @@
-// Models that are opened from memory, a descriptor or a source of the caller's.
+// Models that are opened from memory, a descriptor or a source of the caller.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -36,18 +36,18 @@ TEST(ModelSources, memory_is_used_in_place_and_kept_by_its_owner) {
   const auto file = std::make_shared<const std::vector<std::byte>>(noise_file("safetensors", {1000, 7}));
   std::weak_ptr<const std::vector<std::byte>> alive = file;
   auto owner = file;
-  std::optional<AnyTensor> kept;
+  std::optional<AnyTensor> tensor;
   {
     const auto model = Model::from_bytes(*file, std::move(owner)).value();
     expect_values(model, *file);
     EXPECT_TRUE(model.files()[0].empty());
-    kept = model["t1"].value();
-    EXPECT_GE(kept->bytes()->data(), file->data());
-    EXPECT_LT(kept->bytes()->data(), file->data() + file->size());
+    tensor = model["t1"].value();
+    EXPECT_GE(tensor->bytes()->data(), file->data());
+    EXPECT_LT(tensor->bytes()->data(), file->data() + file->size());
     EXPECT_TRUE((model.tensor<F32, Rank<1>>("t1")));
   }
   EXPECT_GT(alive.use_count(), 1);  // the tensor keeps the owner
-  kept.reset();
+  tensor.reset();
   EXPECT_EQ(alive.use_count(), 1);
 }
 
@@ -116,7 +116,7 @@ TEST(ModelSources, tensors_are_mapped_one_by_one_where_the_file_does_not_fit) {
     const auto bytes = tensor.bytes();
     ASSERT_TRUE(bytes);
     EXPECT_TRUE(std::ranges::equal(*bytes, Bytes(file).last(28)));
-    EXPECT_EQ(port.mapped_regions(), 1) << "the model keeps the window of plain bytes";
+    EXPECT_EQ(port.mapped_regions(), 1) << "the model keeps the window of bytes()";
     EXPECT_EQ(tensor.bytes()->data(), bytes->data());
     EXPECT_EQ(model.at(1)->storage()->bytes().data(), bytes->data());
     EXPECT_EQ(port.mapped_regions(), 1) << "a tensor has one window";
@@ -162,19 +162,21 @@ class ReadOnlyBlob : public io::Source {
   std::filesystem::path path_ = "blob.safetensors";
 };
 
-// A source in memory that has the path of a file.
+// A source in memory that has the path of a file. `memory` returns the first `memory_bytes` bytes.
 class NamedMemory final : public ReadOnlyBlob {
  public:
-  NamedMemory(std::vector<std::byte> bytes, std::size_t shown)
-      : ReadOnlyBlob(std::move(bytes)), shown_(shown) {}
+  NamedMemory(std::vector<std::byte> bytes, std::size_t memory_bytes)
+      : ReadOnlyBlob(std::move(bytes)), memory_bytes_(memory_bytes) {}
   io::Source::Capabilities capabilities() const override { return {.mappable = true}; }
-  std::optional<io::Memory> memory() const override { return io::Memory{Bytes(bytes_).first(shown_), {}}; }
+  std::optional<io::Memory> memory() const override {
+    return io::Memory{Bytes(bytes_).first(memory_bytes_), {}};
+  }
 
  private:
-  std::size_t shown_;
+  std::size_t memory_bytes_;
 };
 
-// The bytes of such a source may differ from the file at its path, so they are not marked as file-backed.
+// The bytes of a NamedMemory may differ from the file at its path, so they are not marked as file-backed.
 TEST(ModelSources, only_bytes_of_files_are_file_backed) {
   const auto file = noise_file("safetensors", {1000, 7});
   const auto model = Model::from_source(std::make_shared<NamedMemory>(file, file.size())).value();

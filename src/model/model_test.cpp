@@ -164,7 +164,7 @@ TEST_F(ModelTest, user_dtype_is_read_if_passed) {
   EXPECT_EQ(model->dtype(Byte::tag)->name, "BYTE");
 }
 
-TEST_F(ModelTest, non_utf8_name_is_escaped) {
+TEST_F(ModelTest, invalid_utf8_in_a_name_is_replaced) {
   write_ht(folder_ / "a\xFF.ht", dtype_info<U8>(), {1});
   const auto model = Model::open(folder_ / "a\xFF.ht").value();
   EXPECT_EQ(model.catalog()[0].name, "a\xEF\xBF\xBD");

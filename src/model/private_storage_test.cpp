@@ -143,7 +143,7 @@ TEST_F(PrivateStorage, unreadable_page_is_an_error_and_keeps_other_writes) {
   EXPECT_EQ(error.code(), ErrorCode::changed_underfoot);
   EXPECT_EQ(error.tensor(), "t0");
   EXPECT_EQ(storage.bytes()[0], std::byte{9});
-  // Pages that were replaced by zeros are not restored, so every later section over these bytes fails.
+  // Pages that were replaced by zeros are not restored, so every later guarded call over these bytes fails.
   EXPECT_FALSE(guarded(storage.bytes(), sum));
   EXPECT_TRUE(guarded(storage.bytes().first(100), [&] { return storage.bytes()[0]; }));
 }

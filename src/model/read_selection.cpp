@@ -227,9 +227,10 @@ class Piece {
       const std::uint64_t ahead =
           step < 0 ? offset - window_offset_ : window_offset_ + window_.size() - offset - r_.unit_bytes;
       const auto more = static_cast<std::int64_t>(ahead / static_cast<std::uint64_t>(std::abs(step_bytes)));
-      const std::int64_t here = std::min(count - i, more + 1);
-      gather(from, step_bytes, items + static_cast<std::size_t>(i) * r_.item_bytes, here, r_.item_bytes);
-      i += here;
+      const std::int64_t batch_items = std::min(count - i, more + 1);
+      gather(from, step_bytes, items + static_cast<std::size_t>(i) * r_.item_bytes, batch_items,
+             r_.item_bytes);
+      i += batch_items;
     }
     return {};
   }
@@ -242,10 +243,10 @@ class Piece {
       const std::int64_t inside = from % r_.unit_elements;
       HT_TRY(decode_unit(from / r_.unit_elements));
       const std::int64_t ahead = step < 0 ? inside / -step : (r_.unit_elements - 1 - inside) / step;
-      const std::int64_t here = std::min(count - i, ahead + 1);
+      const std::int64_t batch_items = std::min(count - i, ahead + 1);
       gather(decoded_.data() + static_cast<std::size_t>(inside) * r_.item_bytes, item_step,
-             items + static_cast<std::size_t>(i) * r_.item_bytes, here, r_.item_bytes);
-      i += here;
+             items + static_cast<std::size_t>(i) * r_.item_bytes, batch_items, r_.item_bytes);
+      i += batch_items;
     }
     return {};
   }
@@ -417,6 +418,7 @@ Result<void> read_selection(const StoredElements& stored, const Selection& selec
   }
   // Without `meanwhile`, the calling thread runs jobs too.
   if (work.on_progress || work.stop.stop_possible()) jobs.meanwhile = report;
+  HT_TRY(report());  // so that the callback can stop even the shortest read
   return run_all(jobs);
 }
 

@@ -37,7 +37,7 @@ struct SelectionResult {
   /// The stored type, or a dense dtype.
   ElementType type{};
   Rounding rounding{};
-  /// Writes elements of fewer than 8 bits as whole bytes; `type` is the stored one.
+  /// Writes elements that are not whole bytes as whole bytes; `type` is the stored one.
   bool unpack = false;
 
   [[nodiscard]] std::uint64_t bytes_for(std::int64_t elements) const noexcept;

@@ -82,7 +82,9 @@ class Reads : public ::testing::Test {
     return only(
         npy_file("<i2", false, "(4, 3)", stored<std::int16_t>({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})));
   }
-  static std::vector<std::byte> floats_out(std::size_t count) { return std::vector<std::byte>(count * 4); }
+  static std::vector<std::byte> memory_for_floats(std::size_t count) {
+    return std::vector<std::byte>(count * 4);
+  }
 
   testing::TemporaryFolder folder_;
   std::filesystem::path path_ = folder_ / "t";
@@ -117,16 +119,16 @@ TEST_F(Reads, select_rows_columns_and_steps) {
 
 TEST_F(Reads, one_slice_per_dimension) {
   const auto tensor = numbers();
-  auto out = floats_out(1);
+  auto out = memory_for_floats(1);
   const Slice one[] = {{0, 1}};
   const auto error = refusal(tensor.read(out, one), ErrorCode::shape_mismatch, "one_slice_per_dimension");
-  EXPECT_TRUE(testing::says(error, "[4, 3]: has 2 dimensions but 1 slices")) << error.message();
+  EXPECT_TRUE(testing::message_contains(error, "[4, 3]: has 2 dimensions but 1 slices")) << error.message();
   EXPECT_EQ(error.tensor(), "t");
 }
 
 TEST_F(Reads, slices_are_within_the_dimensions) {
   const auto tensor = numbers();
-  auto out = floats_out(1);
+  auto out = memory_for_floats(1);
   const Slice rows[] = {{0, 5}, {0, 3}};
   expect_refusal(tensor.read(out, rows), ErrorCode::out_of_bounds, "slice_is_within_bounds");
   const Slice still[] = {{0, 4, 0}, {0, 3}};
@@ -136,10 +138,10 @@ TEST_F(Reads, slices_are_within_the_dimensions) {
 }
 
 TEST_F(Reads, memory_has_the_size_of_the_result) {
-  auto out = floats_out(3);
+  auto out = memory_for_floats(3);
   const auto error =
       refusal(numbers().read(out), ErrorCode::size_mismatch, "memory_has_the_size_of_the_result");
-  EXPECT_TRUE(testing::says(error, "24 bytes but the memory has 12")) << error.message();
+  EXPECT_TRUE(testing::message_contains(error, "24 bytes but the memory has 12")) << error.message();
 }
 
 TEST_F(Reads, keep_every_value_unless_rounded) {
@@ -153,7 +155,7 @@ TEST_F(Reads, keep_every_value_unless_rounded) {
 
 TEST_F(Reads, values_are_real_numbers) {
   const auto complex = only(npy_file("<c8", false, "(1,)", stored<float>({1, 2})));
-  auto out = floats_out(1);
+  auto out = memory_for_floats(1);
   expect_refusal(complex.read(out, {}, {.dtype = F32::tag, .rounding = Rounding{}}),
                  ErrorCode::unsupported_encoding, "values_are_real_numbers");
 }
@@ -181,7 +183,7 @@ TEST_F(Reads, stored_blocks_are_read_whole) {
   std::vector<std::byte> out(18);
   const auto error =
       refusal(tensor.read(out, half), ErrorCode::unsupported_encoding, "stored_blocks_are_read_whole");
-  EXPECT_TRUE(testing::says(error, "blocks of 32 elements")) << error.message();
+  EXPECT_TRUE(testing::message_contains(error, "blocks of 32 elements")) << error.message();
   const auto second = read_as<std::byte>(tensor, {{2, -1, -2}, {32, 64}}, 36);
   EXPECT_TRUE(std::equal(second.begin(), second.begin() + 18, data.begin() + 90));
   EXPECT_TRUE(std::equal(second.begin() + 18, second.end(), data.begin() + 18));
@@ -190,7 +192,7 @@ TEST_F(Reads, stored_blocks_are_read_whole) {
 TEST_F(Reads, elements_are_within_the_stored_bytes) {
   const std::int64_t dims[] = {100};
   const auto tensor = one({.dtype = F32::tag, .dims = dims, .bytes = 8}, testing::noise(8, 1));
-  auto out = floats_out(100);
+  auto out = memory_for_floats(100);
   expect_refusal(tensor.read(out), ErrorCode::size_mismatch, "elements_are_within_the_stored_bytes");
 }
 
@@ -199,14 +201,14 @@ TEST_F(Reads, unknown_types_are_read_whole) {
   std::string text(5, '?');
   EXPECT_TRUE(untyped.read(std::as_writable_bytes(std::span(text))));
   EXPECT_EQ(text, "hello");
-  auto out = floats_out(1);
+  auto out = memory_for_floats(1);
   expect_refusal(untyped.read(out, {}, {.dtype = F32::tag}), ErrorCode::unsupported_encoding,
                  "cast_type_is_known");
 }
 
 TEST_F(Reads, can_be_cancelled_and_report_progress) {
   const auto tensor = only(testing::noise_file("safetensors", {1'000'000}));
-  auto out = floats_out(1'000'000);
+  auto out = memory_for_floats(1'000'000);
   Progress last;
   EXPECT_TRUE(tensor.read(out, {}, {.work = {.on_progress = [&](const Progress& now) { last = now; }}}));
   EXPECT_EQ(last.done_bytes, out.size());
@@ -222,7 +224,7 @@ TEST_F(Reads, fail_where_a_mapped_file_was_truncated) {
   const auto tensor = only(testing::noise_file("safetensors", {1'000'000}));
   ASSERT_TRUE(tensor.bytes());
   std::filesystem::resize_file(path_, 5000);
-  auto out = floats_out(1'000'000);
+  auto out = memory_for_floats(1'000'000);
   EXPECT_EQ(tensor.read(out).error().code(), ErrorCode::changed_underfoot);
 }
 
@@ -372,7 +374,7 @@ std::vector<std::byte> converted(const ElementType& from, const std::vector<std:
   return result;
 }
 
-std::vector<std::byte> expected_of(const Drawn& drawn, const SelectionResult& how) {
+std::vector<std::byte> expected_of(const Drawn& drawn, const SelectionResult& result) {
   const auto positions = positions_of(drawn);
   const auto count = static_cast<std::int64_t>(positions.size());
   auto plain = row_major(drawn);
@@ -385,8 +387,8 @@ std::vector<std::byte> expected_of(const Drawn& drawn, const SelectionResult& ho
   std::vector<std::uint64_t> codes;
   codes.reserve(positions.size());
   for (const auto position : positions) codes.push_back(bits_at(plain, position, type.bits));
-  if (how.unpack) return packed(codes, (type.bits + 7) / 8 * 8);
-  return converted(type, packed(codes, type.bits), how.type, count, how.rounding);
+  if (result.unpack) return packed(codes, (type.bits + 7) / 8 * 8);
+  return converted(type, packed(codes, type.bits), result.type, count, result.rounding);
 }
 
 RC_GTEST_FIXTURE_PROP(Reads, equal_a_reference_for_all_types_orders_and_slices, ()) {
@@ -400,18 +402,18 @@ RC_GTEST_FIXTURE_PROP(Reads, equal_a_reference_for_all_types_orders_and_slices, 
               .splat = drawn.pattern};
   const auto faults = between(0, 1) == 0 ? FaultPolicy::off : FaultPolicy::guarded;
   const auto tensor = one(entry, drawn.data, OneTensor::options(faults));
-  SelectionResult how{.type = drawn.type.is_block_encoded() ? detail::element_type_of<F32>() : drawn.type,
-                      .rounding = {.mode = static_cast<Rounding::Mode>(between(0, 2)), .seed = 7}};
+  SelectionResult result{.type = drawn.type.is_block_encoded() ? detail::element_type_of<F32>() : drawn.type,
+                         .rounding = {.mode = static_cast<Rounding::Mode>(between(0, 2)), .seed = 7}};
   const auto target = find_dtype(static_cast<DTypeTag>(between(1, 24))).value();
   const ElementType converted_to{.dtype = target.tag, .name = target.name, .bits = target.bits};
-  if (between(0, 1) == 0 && values::can_convert(drawn.type, converted_to)) how.type = converted_to;
-  how.unpack = drawn.type.is_dense() && how.type.dtype == drawn.type.dtype && between(0, 1) == 0;
-  const auto expected = expected_of(drawn, how);
+  if (between(0, 1) == 0 && values::can_convert(drawn.type, converted_to)) result.type = converted_to;
+  result.unpack = drawn.type.is_dense() && result.type.dtype == drawn.type.dtype && between(0, 1) == 0;
+  const auto expected = expected_of(drawn, result);
   std::vector<std::byte> read(expected.size(), std::byte{0xAA});
-  const auto done = tensor.read(read, drawn.slices,
-                                {.dtype = how.type.dtype, .rounding = how.rounding, .unpack = how.unpack});
+  const auto done = tensor.read(
+      read, drawn.slices, {.dtype = result.type.dtype, .rounding = result.rounding, .unpack = result.unpack});
   if (!done) RC_LOG() << to_string(done.error());
-  RC_LOG() << drawn.type.name << " to " << how.type.name << " unpack " << how.unpack;
+  RC_LOG() << drawn.type.name << " to " << result.type.name << " unpack " << result.unpack;
   RC_ASSERT(done.has_value());
   RC_ASSERT(read == expected);
 }

@@ -29,9 +29,9 @@ Relayout relayout_of_blocks(EncodingTag encoding) {
 }  // namespace
 
 Result<std::shared_ptr<const Relayout>> relayout_of(const Entry& entry) {
-  const bool by_columns = entry.order == ElementOrder::column_major && entry.dims.size() > 1;
+  const bool is_column_major = entry.order == ElementOrder::column_major && entry.dims.size() > 1;
   const bool is_big = entry.byte_order == ByteOrder::big && !entry.is_splat();
-  if (entry.bytes == 0 || !entry.is_typed() || (!by_columns && !is_big)) return nullptr;
+  if (entry.bytes == 0 || !entry.is_typed() || (!is_column_major && !is_big)) return nullptr;
   if (entry.encoding != EncodingTag::dense) {
     auto relayout = relayout_of_blocks(entry.encoding);
     if (relayout.numbers.empty()) return nullptr;
@@ -45,8 +45,8 @@ Result<std::shared_ptr<const Relayout>> relayout_of(const Entry& entry) {
   for (std::uint32_t at = 0; is_big && number_bytes > 1 && at < unit_bytes; at += number_bytes) {
     relayout.numbers.push_back({static_cast<std::uint16_t>(at), number_bytes});
   }
-  if (by_columns) relayout.column_major.assign(entry.dims.begin(), entry.dims.end());
-  if (relayout.numbers.empty() && !by_columns) return nullptr;
+  if (is_column_major) relayout.column_major.assign(entry.dims.begin(), entry.dims.end());
+  if (relayout.numbers.empty() && !is_column_major) return nullptr;
   return std::make_shared<const Relayout>(std::move(relayout));
 }
 

@@ -49,15 +49,15 @@ class RowMajorWalk {
   std::uint64_t offset_ = 0;
 };
 
-/// Null if the tensor is row-major and little-endian already, for splats, and for blocks without numbers of
-/// several bytes.
+/// Returns how to convert the tensor; null if it is row-major and little-endian already, for splats, and for
+/// blocks without multi-byte numbers.
 [[nodiscard]] Result<std::shared_ptr<const Relayout>> relayout_of(const Entry& entry);
 
 /// Copies whole units of a stored tensor in row-major order, from unit `nth` on, without swapping bytes.
 void copy_units(MutableBytes units, Bytes stored, const Relayout& relayout, std::uint64_t nth);
 
-/// Does the same by `read_at(offset, into)`, which reads stored bytes of the tensor. Calls it once per unit
-/// if the tensor is column-major.
+/// Fills `units` as `copy_units` does, with `read_at(offset, into)`, which reads stored bytes of the tensor.
+/// `read_at` is called once per unit if the tensor is column-major.
 template <class ReadAt>
 Result<void> read_units(MutableBytes units, const Relayout& relayout, std::uint64_t nth,
                         const ReadAt& read_at) {
@@ -76,9 +76,9 @@ void swap_numbers(MutableBytes units, const Relayout& relayout) noexcept;
 /// be on its own page.
 constexpr std::size_t max_scattered_units = 4096;
 
-/// Fills `to` with the bytes of the converted tensor from byte `first` on; neither end needs to be at a unit.
-/// `read(nth, units)` must fill whole units as `copy_units` does. It gets at most `max_scattered_units` per
-/// call if the tensor is column-major. An error of `read` is returned.
+/// Fills `to` with the bytes of the converted tensor from byte `first` on; neither end needs to be at the
+/// boundary of a unit. `read(nth, units)` must fill whole units as `copy_units` does; if the tensor is
+/// column-major, at most `max_scattered_units` per call. An error of `read` is returned.
 template <class Read>
 Result<void> relayout_into(MutableBytes to, const Relayout& relayout, std::uint64_t first, const Read& read) {
   const std::size_t unit = relayout.unit_bytes;
@@ -88,8 +88,9 @@ Result<void> relayout_into(MutableBytes to, const Relayout& relayout, std::uint6
     const bool is_partial = before != 0 || to.size() < unit;
     if (is_partial) partial.resize(unit);
     const std::size_t whole = to.size() / unit;
-    const std::size_t most = relayout.column_major.empty() ? whole : std::min(whole, max_scattered_units);
-    const MutableBytes units = is_partial ? MutableBytes(partial) : to.first(most * unit);
+    const std::size_t max_units =
+        relayout.column_major.empty() ? whole : std::min(whole, max_scattered_units);
+    const MutableBytes units = is_partial ? MutableBytes(partial) : to.first(max_units * unit);
     HT_TRY(read(first / unit, units));
     swap_numbers(units, relayout);
     const std::size_t count = std::min(units.size() - before, to.size());

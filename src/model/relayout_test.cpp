@@ -54,7 +54,7 @@ TEST(Relayout, packed_elements_have_no_splat_element) {
   EXPECT_EQ(element("aa", 6), "");
 }
 
-TEST(Relayout, fills_with_whole_and_cut_patterns) {
+TEST(Relayout, fills_with_whole_and_partial_patterns) {
   const auto filled = [](std::size_t size, std::string_view pattern) {
     std::vector<std::byte> to(size);
     fill_with(to, bytes_of(pattern));

@@ -23,27 +23,27 @@ std::string stored(std::initializer_list<T> numbers, bool big_endian = false) {
 }
 
 /// Appends numbers and text to a buffer, in little-endian order.
-class Written {
+class ByteBuffer {
  public:
   template <class T>
-  Written& number(T value) {
+  ByteBuffer& number(T value) {
     const auto at = bytes_.size();
     bytes_.resize(at + sizeof(T));
     store_le(MutableBytes(bytes_).subspan(at), value);
     return *this;
   }
-  Written& u32(std::uint32_t value) { return number(value); }
-  Written& u64(std::uint64_t value) { return number(value); }
-  Written& text(std::string_view text) {
+  ByteBuffer& u32(std::uint32_t value) { return number(value); }
+  ByteBuffer& u64(std::uint64_t value) { return number(value); }
+  ByteBuffer& text(std::string_view text) {
     const auto more = bytes_of(text);
     bytes_.insert(bytes_.end(), more.begin(), more.end());
     return *this;
   }
-  Written& align(std::size_t alignment) {
+  ByteBuffer& align(std::size_t alignment) {
     while (bytes_.size() % alignment != 0) bytes_.emplace_back();
     return *this;
   }
-  Written& append(const std::vector<std::byte>& more) {
+  ByteBuffer& append(const std::vector<std::byte>& more) {
     bytes_.insert(bytes_.end(), more.begin(), more.end());
     return *this;
   }
@@ -61,7 +61,7 @@ inline std::vector<std::byte> npy_file(std::string_view descr, bool fortran, std
                        ", 'shape': " + std::string(shape) + ", }";
   while ((header.size() + 11) % 64 != 0) header += ' ';
   header += '\n';
-  Written file;
+  ByteBuffer file;
   file.text("\x93NUMPY\x01").number(std::uint8_t{0}).number(static_cast<std::uint16_t>(header.size()));
   return file.text(header).text(data).bytes();
 }
@@ -86,7 +86,7 @@ inline std::string tensor_note(std::string_view dtype, std::string_view shape) {
 inline std::vector<std::byte> irpa_file(const std::vector<IrpaEntry>& entries,
                                         std::string_view storage = {}) {
   constexpr std::uint64_t table_at = 96;
-  Written table;
+  ByteBuffer table;
   std::string metadata;
   const auto refer_to = [&](std::string_view text) {
     table.u64(metadata.size()).u64(text.size());
@@ -109,7 +109,7 @@ inline std::vector<std::byte> irpa_file(const std::vector<IrpaEntry>& entries,
   }
   const std::uint64_t metadata_at = table_at + table.bytes().size();
   const std::uint64_t storage_at = (metadata_at + metadata.size() + 63) / 64 * 64;
-  Written file;
+  ByteBuffer file;
   file.text("IRPA").u32(0).u64(88).u64(0).u64(0).u64(entries.size());
   file.u64(table_at).u64(table.bytes().size()).u64(metadata_at).u64(metadata.size());
   file.u64(storage_at).u64(storage.size()).align(16).append(table.bytes()).text(metadata);

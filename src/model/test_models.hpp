@@ -58,7 +58,7 @@ void expect_refusal(const Result<T>& result, ErrorCode code, std::string_view ru
   static_cast<void>(refusal(result, code, rule));
 }
 
-inline bool says(const Error& error, std::string_view words) {
+inline bool message_contains(const Error& error, std::string_view words) {
   return error.message().find(words) != std::string_view::npos;
 }
 

@@ -16,7 +16,7 @@ Result<std::int64_t> count_elements(Extents extents) {
   if (std::ranges::any_of(extents, [](std::int64_t extent) { return extent < 0; })) {
     return fail(Error(ErrorCode::bad_shape, "extents_are_not_negative",
                       format_text("shape {} has a negative dimension", to_text(extents)))
-                    .with_hint("use extents from 0 on"));
+                    .with_hint("use extents of 0 or more"));
   }
   const auto count = element_count(extents);
   if (!count) {
@@ -57,14 +57,14 @@ Result<void> check_index(Extents index, Extents extents) {
       return fail(
           Error(ErrorCode::out_of_bounds, "index_is_within_bounds",
                 format_text("index {} of dimension {} is outside shape {}", index[i], i, to_text(extents)))
-              .with_hint("use an index from 0 to below the extent of its dimension"));
+              .with_hint("use an index from 0 to the extent of its dimension minus 1"));
     }
   }
   return {};
 }
 
-// The other extents of an empty shape may have any size. A stride that exceeds 2^63-1 becomes 0, because no
-// element uses it.
+// The extents are not checked here. A stride that exceeds 2^63-1 becomes 0: it occurs in empty shapes, where
+// no element uses it.
 static std::int64_t next_stride(std::int64_t stride, std::int64_t extent) noexcept {
   return checked::multiply(stride, std::max<std::int64_t>(extent, 1)).value_or(0);
 }
@@ -155,9 +155,9 @@ std::size_t join_axes(Extents extents, Extents strides, std::span<Axis> joined) 
   for (std::size_t i = 0; i < extents.size(); ++i) {
     if (extents[i] == 1) continue;
     std::int64_t whole = 0;
-    const bool steps_over = count > 0 && !__builtin_mul_overflow(strides[i], extents[i], &whole) &&
-                            joined[count - 1].stride == whole;
-    if (steps_over) {
+    const bool can_join = count > 0 && !__builtin_mul_overflow(strides[i], extents[i], &whole) &&
+                          joined[count - 1].stride == whole;
+    if (can_join) {
       joined[count - 1] = {joined[count - 1].extent * extents[i], strides[i]};
     } else {
       joined[count++] = {extents[i], strides[i]};

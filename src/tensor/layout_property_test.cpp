@@ -53,7 +53,7 @@ View random_view() {
 }
 
 // Returns the only strides that are possible: the distances from the first element to its neighbours.
-Ints dictated_strides(const NaiveView& reshaped) {
+Ints required_strides(const NaiveView& reshaped) {
   Ints strides;
   for (std::size_t i = 0; i < reshaped.extents.size(); ++i) {
     Ints neighbour(reshaped.extents.size(), 0);
@@ -63,7 +63,7 @@ Ints dictated_strides(const NaiveView& reshaped) {
   return strides;
 }
 
-RC_GTEST_PROP(LayoutProperty, reshape_finds_strides_exactly_if_they_exist, ()) {
+RC_GTEST_PROP(LayoutProperty, reshape_finds_strides_iff_they_exist, ()) {
   const auto view = random_view();
   const auto expected = view.model();
   const auto new_extents = random_factors(static_cast<std::int64_t>(expected.places.size()));
@@ -74,7 +74,7 @@ RC_GTEST_PROP(LayoutProperty, reshape_finds_strides_exactly_if_they_exist, ()) {
     RC_ASSERT(NaiveView::strided(new_extents, new_strides, view.first).places == expected.places);
   } else {
     RC_ASSERT(result.error().rule() == "reshape_needs_no_copy");
-    const auto strides = dictated_strides(expected.reshape(new_extents));
+    const auto strides = required_strides(expected.reshape(new_extents));
     RC_ASSERT(NaiveView::strided(new_extents, strides, view.first).places != expected.places);
   }
 }

@@ -74,8 +74,8 @@ TEST(Layout, accepts_any_extent_for_a_dynamic_one) {
 }
 
 TEST(Layout, shape_matches_the_request) {
-  const auto check = [](const Ints& extents, const Ints& expected) {
-    return layout::check_against_static(extents, expected);
+  const auto check = [](const Ints& extents, const Ints& requested) {
+    return layout::check_against_static(extents, requested);
   };
   const auto refused = check({4, 9}, {-1, 8});
   EXPECT_TRUE(fails(refused, ErrorCode::shape_mismatch, "shape_matches_the_request"));
@@ -167,7 +167,7 @@ TEST(Layout, reach_follows_the_sign_of_the_strides) {
   EXPECT_EQ(both->highest, 20);
 }
 
-TEST(Layout, reach_is_empty_without_elements) {
+TEST(Layout, reach_is_0_to_0_without_elements) {
   const auto nothing = layout::reach(Ints{3, 0}, Ints{most, least});
   ASSERT_TRUE(nothing);
   EXPECT_EQ(nothing->lowest, 0);

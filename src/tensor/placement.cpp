@@ -25,22 +25,19 @@ Result<void> check_value_count(layout::Extents extents, std::uint64_t values) {
                   .with_hint("give one value for each element of the shape"));
 }
 
-namespace {
-
-// Returns the device memory, or null if the claim is for the host. Device memory has no bytes on the host.
-const Storage::OnDevice* device_memory(const Claim& claim) noexcept {
-  return claim.on_device ? std::get_if<Storage::OnDevice>(&claim.storage.origin()) : nullptr;
-}
-
-}  // namespace
-
 std::uint64_t first_address(const Storage& storage) noexcept {
   if (const auto* const device = std::get_if<Storage::OnDevice>(&storage.origin())) return device->address;
   return reinterpret_cast<std::uintptr_t>(storage.bytes().data());
 }
 
 Result<void> check(const Claim& claim) {
-  const auto* const device = device_memory(claim);
+  const auto* const device = std::get_if<Storage::OnDevice>(&claim.storage.origin());
+  if (device != nullptr && !claim.on_device) {
+    return fail(Error(ErrorCode::bad_state, "storage_is_in_host_memory",
+                      format_text("storage is {} bytes in the memory of '{}', which the host cannot access",
+                                  device->bytes, device->device))
+                    .with_hint("copy the tensor with to_host"));
+  }
   if (claim.writes && (device == nullptr || !device->writable)) HT_TRY(claim.storage.writable_bytes());
   const std::uint64_t size = device != nullptr ? device->bytes : claim.storage.bytes().size();
   const auto elements = HT_TRY(layout::count_elements(claim.extents));
@@ -76,11 +73,8 @@ struct BitPlace {
 };
 
 BitPlace place_of(const Elements& elements, std::int64_t offset) noexcept {
-  // Counts in groups of eight elements, which are whole bytes, so that no index overflows. Rounds down,
-  // because offsets may be negative in views with negative strides.
-  const std::int64_t index = elements.index + offset;
-  const auto bit = static_cast<unsigned>(index & 7) * static_cast<unsigned>(elements.bits);
-  return {elements.base + ((index >> 3) * elements.bits + bit / 8), bit % 8};
+  const auto [byte, shift] = detail::packed_place(elements.index + offset, elements.bits);
+  return {elements.base + byte, shift};
 }
 
 }  // namespace

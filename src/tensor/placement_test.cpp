@@ -142,6 +142,26 @@ TEST_F(Placement, refuses_to_write_to_read_only_bytes) {
                                 .writes = false}));
 }
 
+TEST_F(Placement, storage_is_in_host_memory) {
+  storage_ = must(Storage::on_device(nullptr, {.device = "card", .bytes = 64}));
+  const Ints extents{16};
+  const Ints strides{1};
+  for (const bool writes : {false, true}) {
+    placement::Claim claim{.storage = storage_,
+                           .extents = extents,
+                           .strides = strides,
+                           .offset = 0,
+                           .bits = 32,
+                           .alignment = 4,
+                           .writes = writes};
+    const auto refused = placement::check(claim);
+    EXPECT_TRUE(fails(refused, ErrorCode::bad_state, "storage_is_in_host_memory"));
+    EXPECT_EQ(refused.error().hint(), "copy the tensor with to_host");
+    claim.on_device = true;
+    EXPECT_TRUE(placement::check(claim));
+  }
+}
+
 TEST_F(Placement, rejects_invalid_shapes) {
   EXPECT_TRUE(fails(check({-1}, {1}, 0), ErrorCode::bad_shape, "extents_are_not_negative"));
   EXPECT_TRUE(fails(check({most, 2}, {2, 1}, 0), ErrorCode::size_overflow, "elements_fit_63_bits"));

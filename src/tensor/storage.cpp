@@ -33,7 +33,7 @@ Result<Storage> Storage::owned(std::uint64_t bytes, std::uint64_t alignment) {
                       format_text("alignment {} is not a power of two", alignment))
                     .with_hint("use 1, 2, 4 and so on"));
   }
-  // Memory of this size is mostly a result that is written completely, which is slow with small pages.
+  // A large allocation is usually a result that is written completely, which is slow with small pages.
   const bool is_large = bytes >= 4 * huge_page_bytes;
   if (is_large) alignment = std::max<std::uint64_t>(alignment, huge_page_bytes);
   const auto with_room = checked::add(bytes, alignment);
@@ -57,16 +57,16 @@ Result<Storage> Storage::borrowed(MutableBytes bytes) { return make(nullptr, byt
 
 namespace {
 
-// Read-only bytes use the same mutable pointer; the flag `writable` protects them.
-MutableBytes protected_by_flag(Bytes bytes) {
-  return {const_cast<std::byte*>(bytes.data()),
-          bytes.size()};  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+// A Block has a mutable pointer also to read-only bytes; its flag `writable` prevents writes.
+MutableBytes as_mutable(Bytes bytes) {
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
+  return {const_cast<std::byte*>(bytes.data()), bytes.size()};
 }
 
 }  // namespace
 
 Result<Storage> Storage::borrowed_read_only(Bytes bytes) {
-  return make(nullptr, protected_by_flag(bytes), false, Borrowed{});
+  return make(nullptr, as_mutable(bytes), false, Borrowed{});
 }
 
 Result<Storage> Storage::owned_by(std::shared_ptr<const void> owner, MutableBytes bytes, bool may_be_mapped) {
@@ -74,11 +74,11 @@ Result<Storage> Storage::owned_by(std::shared_ptr<const void> owner, MutableByte
 }
 
 Result<Storage> Storage::owned_read_only(std::shared_ptr<const void> owner, Bytes bytes) {
-  return make(std::move(owner), protected_by_flag(bytes), false, Owned{});
+  return make(std::move(owner), as_mutable(bytes), false, Owned{});
 }
 
 Result<Storage> Storage::file_backed(std::shared_ptr<const void> owner, Bytes bytes, FileBacked range) {
-  return make(std::move(owner), protected_by_flag(bytes), false, std::move(range));
+  return make(std::move(owner), as_mutable(bytes), false, std::move(range));
 }
 
 Result<Storage> Storage::in_file(FileBacked range) { return make(nullptr, {}, false, std::move(range)); }

@@ -89,19 +89,19 @@ TEST(PackedTensor, packs_from_the_lowest_bit_of_the_first_byte) {
   EXPECT_EQ(nibbles[1], std::byte{0x02});
   // Elements 0, 1, 2 of 6 bits: 000000, 000001, 000010 from the lowest bit up.
   const auto three_sixes = counting<F6_E2M3>(3);
-  const auto q6_k_bytes = must(three_sixes.bytes());
-  EXPECT_EQ(q6_k_bytes[0], std::byte{0x40});
-  EXPECT_EQ(q6_k_bytes[1], std::byte{0x20});
-  EXPECT_EQ(q6_k_bytes[2], std::byte{0x00});
+  const auto six_bit_bytes = must(three_sixes.bytes());
+  EXPECT_EQ(six_bit_bytes[0], std::byte{0x40});
+  EXPECT_EQ(six_bit_bytes[1], std::byte{0x20});
+  EXPECT_EQ(six_bit_bytes[2], std::byte{0x00});
 }
 
 template <class D>
-void expect_slice_within_a_byte() {
+void expect_slice_from_within_a_byte() {
   const auto tensor = counting<D>(13);
   const auto part = must(tensor.template slice<0>(3, 10));
   EXPECT_TRUE(part.is_contiguous());
   for (int i = 0; i < 7; ++i) EXPECT_EQ(must(part.at(i)).bits(), i + 3);
-  // The slice does not start at a byte, so it has no bytes. Its copy has.
+  // The slice does not start on a byte boundary, so `bytes` fails. Its copy starts on one.
   EXPECT_TRUE(fails(part.bytes(), ErrorCode::bad_state, "elements_are_contiguous"));
   const auto copy = must(part.copy());
   EXPECT_EQ(must(copy.bytes()).size(), static_cast<std::size_t>((7 * D::bits + 7) / 8));
@@ -113,14 +113,14 @@ void expect_slice_within_a_byte() {
   EXPECT_EQ(must(tensor.at(10)).bits(), 10);
 }
 
-TEST(PackedTensor, slices_within_a_byte) {
-  expect_slice_within_a_byte<F4>();
-  expect_slice_within_a_byte<I4>();
-  expect_slice_within_a_byte<F6_E2M3>();
-  expect_slice_within_a_byte<F6_E3M2>();
+TEST(PackedTensor, slices_from_within_a_byte) {
+  expect_slice_from_within_a_byte<F4>();
+  expect_slice_from_within_a_byte<I4>();
+  expect_slice_from_within_a_byte<F6_E2M3>();
+  expect_slice_from_within_a_byte<F6_E3M2>();
 }
 
-TEST(PackedTensor, has_bytes_if_a_slice_starts_at_a_byte) {
+TEST(PackedTensor, has_bytes_if_a_slice_starts_on_a_byte_boundary) {
   const auto tensor = counting<U4>(8);
   const auto part = must(tensor.slice<0>(2, 8));
   EXPECT_EQ(must(part.bytes()).data(), must(tensor.bytes()).data() + 1);
@@ -143,7 +143,7 @@ TEST(PackedTensor, transposes_elements_that_share_bytes) {
   expect_transposed<F6_E2M3>();
 }
 
-TEST(PackedTensor, slices_downwards_from_its_first_element) {
+TEST(PackedTensor, steps_back_with_a_negative_stride) {
   const auto storage = counting<U4>(8).storage();
   const auto backwards = must(Tensor<const U4, Rank<1>>::strided(storage, Rank<1>(5), {-1}, 2));
   for (int i = 0; i < 5; ++i) EXPECT_EQ(must(backwards.at(i)).bits(), 4 - i);

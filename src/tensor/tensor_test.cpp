@@ -36,7 +36,7 @@ static_assert(sizeof(Tensor<F32, Rank<0>>) <= 32);
 static_assert(sizeof(Tensor<I4, Shape<4>>) == 16 + 16 + 8);
 static_assert(std::is_copy_constructible_v<Matrix> && std::is_copy_assignable_v<Matrix>);
 static_assert(std::is_nothrow_move_constructible_v<Matrix> && std::is_nothrow_move_assignable_v<Matrix>);
-static_assert(!std::is_default_constructible_v<Matrix>, "a tensor always has bytes");
+static_assert(!std::is_default_constructible_v<Matrix>, "there is no default constructor");
 static_assert(std::same_as<decltype(std::declval<Matrix>()(0, 0)), float&>);
 static_assert(std::same_as<decltype(std::declval<ReadOnlyMatrix>()(0, 0)), const float&>);
 

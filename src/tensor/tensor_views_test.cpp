@@ -33,8 +33,8 @@ using tests::random_factors;
 using tests::RandomSlice;
 
 template <class D>
-using AnyTensor = std::variant<Tensor<D, Rank<0>>, Tensor<D, Rank<1>>, Tensor<D, Rank<2>>, Tensor<D, Rank<3>>,
-                               Tensor<D, Rank<4>>>;
+using TensorOfAnyRank = std::variant<Tensor<D, Rank<0>>, Tensor<D, Rank<1>>, Tensor<D, Rank<2>>,
+                                     Tensor<D, Rank<3>>, Tensor<D, Rank<4>>>;
 
 // Calls f with the number as a compile-time constant, because ranks and dimensions are template arguments.
 template <int Count, class F>
@@ -47,7 +47,7 @@ void with_constant(std::size_t number, F f) {
 // A tensor and a model of its elements.
 template <class D>
 struct Subject {
-  AnyTensor<D> tensor;
+  TensorOfAnyRank<D> tensor;
   NaiveView view;
 
   static Subject random() {
@@ -55,24 +55,24 @@ struct Subject {
     std::vector<typename D::Element> values;
     const auto view = NaiveView::dense(extents);
     for (const auto place : view.places) values.push_back(element_of<D>(nth_code(place)));
-    std::optional<AnyTensor<D>> made;
+    std::optional<TensorOfAnyRank<D>> result;
     with_constant<5>(extents.size(), [&](auto rank) {
-      made.emplace(must(Tensor<D, Rank<rank>>::of(must(Rank<rank>::from(extents)), values)));
+      result.emplace(must(Tensor<D, Rank<rank>>::of(must(Rank<rank>::from(extents)), values)));
     });
-    return {*std::move(made), view};
+    return {*std::move(result), view};
   }
 
   void slice() {
-    std::visit([&](const auto& t) { slice_one(t); }, AnyTensor<D>(tensor));
+    std::visit([&](const auto& t) { slice_one(t); }, TensorOfAnyRank<D>(tensor));
   }
   void select() {
-    std::visit([&](const auto& t) { select_one(t); }, AnyTensor<D>(tensor));
+    std::visit([&](const auto& t) { select_one(t); }, TensorOfAnyRank<D>(tensor));
   }
   void transpose() {
-    std::visit([&](const auto& t) { transpose_one(t); }, AnyTensor<D>(tensor));
+    std::visit([&](const auto& t) { transpose_one(t); }, TensorOfAnyRank<D>(tensor));
   }
   void reshape() {
-    std::visit([&](const auto& t) { reshape_one(t); }, AnyTensor<D>(tensor));
+    std::visit([&](const auto& t) { reshape_one(t); }, TensorOfAnyRank<D>(tensor));
   }
 
  private:
@@ -134,7 +134,7 @@ void expect_equal(const Subject<D>& subject) {
         const auto extents = t.shape().extents();
         RC_ASSERT(Ints(extents.begin(), extents.end()) == subject.view.extents);
         RC_ASSERT(std::cmp_equal(t.elements(), subject.view.places.size()));
-        auto walking = t.begin();
+        auto iterator = t.begin();
         for (const auto& index : tests::all_indices(subject.view.extents)) {
           typename T::Array array{};
           std::ranges::copy(index, array.begin());
@@ -143,17 +143,17 @@ void expect_equal(const Subject<D>& subject) {
           const auto by_at = std::apply([&](auto... i) { return t.at(i...); }, array);
           RC_ASSERT(code_of(by_index) == code);
           RC_ASSERT(code_of(must(by_at)) == code);
-          RC_ASSERT(code_of(static_cast<typename T::Element>(*walking)) == code);
-          ++walking;
+          RC_ASSERT(code_of(static_cast<typename T::Element>(*iterator)) == code);
+          ++iterator;
         }
-        RC_ASSERT(walking == t.end());
+        RC_ASSERT(iterator == t.end());
       },
       subject.tensor);
 }
 
 // Indices just outside of each dimension, and the smallest and largest integers, must be refused.
 template <class D>
-void expect_closed(const Subject<D>& subject) {
+void expect_bounds_checked(const Subject<D>& subject) {
   std::visit(
       [&](const auto& t) {
         using T = std::remove_cvref_t<decltype(t)>;
@@ -185,7 +185,7 @@ void check_random_chain() {
     }
     expect_equal(subject);
   }
-  expect_closed(subject);
+  expect_bounds_checked(subject);
 }
 
 RC_GTEST_PROP(TensorViews, match_a_list_of_offsets_in_whole_elements, ()) { check_random_chain<F32>(); }

@@ -35,7 +35,8 @@ template <class T>
   return ::testing::AssertionFailure() << to_string(result.error()) << " by rule " << result.error().rule();
 }
 
-/// Returns the stored bits of an element. Numbers cannot be compared: NaN is unequal to NaN, and -0 equals 0.
+/// Returns the stored bits of an element, for exact comparisons: as numbers, NaN is unequal to NaN, and -0
+/// equals 0.
 template <class Element>
 std::uint64_t code_of(const Element& element) {
   if constexpr (requires { element.bits(); }) {

@@ -27,18 +27,18 @@ bool permit_allocation() noexcept {
   return left != 0;
 }
 
-// The size of a block is stored before it.
-constexpr std::size_t size_bytes = alignof(std::max_align_t);
+// The size of each block is stored in this many bytes before the block.
+constexpr std::size_t header_bytes = alignof(std::max_align_t);
 
 void* allocate(std::size_t bytes) noexcept {
   if (!permit_allocation()) return nullptr;
-  auto* const block = static_cast<std::byte*>(std::malloc(bytes + size_bytes));
+  auto* const block = static_cast<std::byte*>(std::malloc(bytes + header_bytes));
   if (block == nullptr) return nullptr;
   *reinterpret_cast<std::size_t*>(block) = bytes;
   const std::size_t live = live_bytes += bytes;
   for (std::size_t peak = peak_bytes; peak < live && !peak_bytes.compare_exchange_weak(peak, live);) {
   }
-  return block + size_bytes;
+  return block + header_bytes;
 }
 
 void* allocate_or_throw(std::size_t bytes) {
@@ -48,7 +48,7 @@ void* allocate_or_throw(std::size_t bytes) {
 
 void release(void* memory) noexcept {
   if (memory == nullptr) return;
-  auto* const block = static_cast<std::byte*>(memory) - size_bytes;
+  auto* const block = static_cast<std::byte*>(memory) - header_bytes;
   live_bytes -= *reinterpret_cast<std::size_t*>(block);
   std::free(block);
 }

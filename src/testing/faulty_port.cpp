@@ -11,6 +11,11 @@ int FaultyPort::count(Call call) const {
   return found == counts_.end() ? 0 : found->second;
 }
 
+std::vector<io::Region> FaultyPort::advised_regions() const {
+  const std::lock_guard lock(mutex_);
+  return advised_regions_;
+}
+
 std::optional<std::error_code> FaultyPort::fault(Call call) {
   const int nth = [&] {
     const std::lock_guard lock(mutex_);
@@ -102,6 +107,10 @@ io::IoResult<void> FaultyPort::map_over(io::Region region, io::FileHandle file, 
 }
 
 io::IoResult<void> FaultyPort::advise(io::Region region, io::Strategy::Advice advice) {
+  {
+    const std::lock_guard lock(mutex_);
+    advised_regions_.push_back(region);
+  }
   if (const auto error = fault(Call::advise)) return tl::unexpected(*error);
   return real_.advise(region, advice);
 }
@@ -157,9 +166,9 @@ io::IoResult<void> FaultyPort::cached(io::FileHandle file, std::span<io::Source:
   return real_.cached(file, parts);
 }
 
-io::IoResult<void> FaultyPort::forget(io::FileHandle file, std::uint64_t offset, std::uint64_t bytes) {
-  if (const auto error = fault(Call::forget)) return tl::unexpected(*error);
-  return real_.forget(file, offset, bytes);
+io::IoResult<void> FaultyPort::drop_cached(io::FileHandle file, std::uint64_t offset, std::uint64_t bytes) {
+  if (const auto error = fault(Call::drop_cached)) return tl::unexpected(*error);
+  return real_.drop_cached(file, offset, bytes);
 }
 
 io::IoResult<io::FileSystem> FaultyPort::file_system(io::FileHandle file) {

@@ -1,6 +1,7 @@
 // The system's Port with injected faults: any call can fail, be interrupted, or transfer fewer bytes.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <map>
@@ -8,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "io/port/port.hpp"
 
@@ -34,7 +36,7 @@ enum class Call {
   complete,
   await,
   cached,
-  forget,
+  drop_cached,
   file_system,
   available_memory,
   peak_memory,
@@ -53,6 +55,13 @@ enum class Call {
   rename,
   unlink,
 };
+
+/// All kinds of calls, in the order of their declaration.
+inline constexpr auto all_calls = [] {
+  std::array<Call, static_cast<std::size_t>(Call::unlink) + 1> calls{};
+  for (std::size_t i = 0; i < calls.size(); ++i) calls[i] = static_cast<Call>(i);
+  return calls;
+}();
 
 /// Thread-safe once the faults are set.
 class FaultyPort final : public io::Port {
@@ -73,6 +82,8 @@ class FaultyPort final : public io::Port {
   void before_each(std::function<void(Call, int)> hook) { hook_ = std::move(hook); }
   /// The number of calls of a kind.
   [[nodiscard]] int count(Call call) const;
+  /// The regions of all calls of `advise`, in order.
+  [[nodiscard]] std::vector<io::Region> advised_regions() const;
   [[nodiscard]] int open_files() const { return open_files_; }
   [[nodiscard]] int mapped_regions() const { return mapped_regions_; }
   [[nodiscard]] int open_queues() const { return open_queues_; }
@@ -95,7 +106,7 @@ class FaultyPort final : public io::Port {
   io::IoResult<io::DirectAlignment> direct_alignment(io::FileHandle file) override;
   io::IoResult<std::unique_ptr<io::ReadQueue>> read_queue(std::uint32_t depth) override;
   io::IoResult<void> cached(io::FileHandle file, std::span<io::Source::CacheQuery> parts) override;
-  io::IoResult<void> forget(io::FileHandle file, std::uint64_t offset, std::uint64_t bytes) override;
+  io::IoResult<void> drop_cached(io::FileHandle file, std::uint64_t offset, std::uint64_t bytes) override;
   io::IoResult<io::FileSystem> file_system(io::FileHandle file) override;
   io::IoResult<std::uint64_t> available_memory() override;
   io::IoResult<std::uint64_t> peak_memory() override;
@@ -128,6 +139,7 @@ class FaultyPort final : public io::Port {
   std::map<std::pair<Call, int>, std::errc> faults_;
   std::map<Call, std::pair<int, std::errc>> lasting_;
   std::map<Call, int> counts_;
+  std::vector<io::Region> advised_regions_;
   std::function<void(Call, int)> hook_;
   std::uint64_t max_bytes_ = UINT64_MAX;
   std::optional<std::uint64_t> available_memory_;

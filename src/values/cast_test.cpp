@@ -35,12 +35,12 @@ Tensor<D, Rank<1>> every_code() {
   return must(Tensor<D, Rank<1>>::of(Rank<1>(values.size()), values));
 }
 
-void expect_same_number(double expected, double got, std::string_view from, std::string_view to) {
+void expect_same_number(double expected, double actual, std::string_view from, std::string_view to) {
   if (std::isnan(expected)) {
-    EXPECT_TRUE(std::isnan(got)) << from << " to " << to;
+    EXPECT_TRUE(std::isnan(actual)) << from << " to " << to;
   } else {
-    EXPECT_EQ(got, expected) << from << " to " << to;
-    EXPECT_EQ(std::signbit(got), std::signbit(expected)) << from << " to " << to;
+    EXPECT_EQ(actual, expected) << from << " to " << to;
+    EXPECT_EQ(std::signbit(actual), std::signbit(expected)) << from << " to " << to;
   }
 }
 
@@ -154,12 +154,12 @@ TEST(Cast, views_can_be_iterated) {
 }
 
 TEST(Cast, accepts_read_only_tensors_and_returns_mutable_ones) {
-  const Tensor<const F16, Shape<2>> seen =
+  const Tensor<const F16, Shape<2>> read_only =
       must(Tensor<F16, Shape<2>>::of({}, {F16::Element(1.0F), F16::Element(2.0F)}));
-  EXPECT_TRUE((std::same_as<decltype(must(cast<F64>(seen))), Tensor<F64, Shape<2>>>));
-  EXPECT_TRUE((std::same_as<decltype(must(upcast<F32>(seen))), Tensor<F32, Shape<2>>>));
-  EXPECT_EQ(must(cast<F64>(seen))(1), 2.0);
-  EXPECT_EQ(as<F64>(seen)(1), 2.0);
+  EXPECT_TRUE((std::same_as<decltype(must(cast<F64>(read_only))), Tensor<F64, Shape<2>>>));
+  EXPECT_TRUE((std::same_as<decltype(must(upcast<F32>(read_only))), Tensor<F32, Shape<2>>>));
+  EXPECT_EQ(must(cast<F64>(read_only))(1), 2.0);
+  EXPECT_EQ(as<F64>(read_only)(1), 2.0);
 }
 
 TEST(Cast, handles_rank_0_and_empty_tensors) {
@@ -200,7 +200,7 @@ TEST(AsView, copy_materializes_the_values) {
   EXPECT_EQ(static_cast<float>(copy(0, 1)), 3.0F);
 }
 
-// Calls that do not compile. compile_fail tests the messages of compilers.
+// Whether a call compiles. The folder compile_fail tests the messages of compilers.
 template <class To, class From>
 concept Upcasts = requires(const Tensor<From, Rank<1>>& tensor) { upcast<To>(tensor); };
 template <class To, class From>

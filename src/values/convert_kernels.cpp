@@ -21,8 +21,8 @@
 
 #include <hwy/cache_control.h>
 
-// Codes of floating-point dtypes are converted by vectors. Conversions of integers, E8M0 and packed bytes are
-// plain loops. All are compiled once per processor generation.
+// Codes of floating-point dtypes are converted by vectors. Conversions of integers, conversions to E8M0, and
+// packing are plain loops. All are compiled once per processor generation.
 HWY_BEFORE_NAMESPACE();
 namespace ht::inline v1::values::HWY_NAMESPACE {
 namespace {
@@ -258,9 +258,9 @@ HWY_INLINE Int round_to_integer(double value, Rounding::Mode mode, std::uint64_t
 // that a second rounding is correct.
 HWY_INLINE double to_double_odd(std::uint64_t magnitude) {
   const int excess = 11 - std::min(std::countl_zero(magnitude), 11);
-  const std::uint64_t kept = magnitude >> excess;
-  const bool lost = kept << excess != magnitude;
-  return static_cast<double>(static_cast<std::int64_t>(kept | (lost ? 1 : 0))) *
+  const std::uint64_t quotient = magnitude >> excess;
+  const bool lost = quotient << excess != magnitude;
+  return static_cast<double>(static_cast<std::int64_t>(quotient | (lost ? 1 : 0))) *
          static_cast<double>(std::uint64_t{1} << excess);
 }
 
@@ -464,7 +464,7 @@ HWY_INLINE void demote_floats(const Native<Word>* from, Code* codes, std::int64_
   if constexpr (D::layout.specials == FloatLayout::Specials::scale) {
     const Overflow<D::layout, Word> overflow(demotion);
     for (std::int64_t i = 0; i < count; ++i) {
-      // Rounds up if the fraction exceeds `random`, so all ones never round up.
+      // Rounds up if the fraction exceeds `random`; no fraction exceeds a `random` of all ones.
       Word random = demotion.mode == Rounding::Mode::toward_zero ? static_cast<Word>(-1) : Word{0};
       if (demotion.random != nullptr)
         random = static_cast<Word>(demotion.random->words[static_cast<std::size_t>(i)]);

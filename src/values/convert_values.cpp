@@ -36,12 +36,13 @@ To convert_integer(From value, const Demotion& demotion, std::uint64_t random) n
     const int excess = 11 - std::min(std::countl_zero(magnitude), 11);
     const std::uint64_t unit = std::uint64_t{1} << excess;
     const std::uint64_t lost = magnitude & (unit - 1);
-    std::uint64_t kept = magnitude >> excess;
+    std::uint64_t quotient = magnitude >> excess;
     const bool up = demotion.mode == Rounding::Mode::nearest_even
-                        ? lost * 2 > unit || (lost * 2 == unit && lost != 0 && kept % 2 == 1)
+                        ? lost * 2 > unit || (lost * 2 == unit && lost != 0 && quotient % 2 == 1)
                         : demotion.mode == Rounding::Mode::stochastic && lost > (random & (unit - 1));
-    kept += up ? 1 : 0;
-    const double rounded = static_cast<double>(static_cast<std::int64_t>(kept)) * static_cast<double>(unit);
+    quotient += up ? 1 : 0;
+    const double rounded =
+        static_cast<double>(static_cast<std::int64_t>(quotient)) * static_cast<double>(unit);
     return negative ? -rounded : rounded;
   }
 }
@@ -62,7 +63,7 @@ void convert_integers(const std::byte* stored, std::byte* into, std::int64_t cou
 using ConvertIntegers = void (*)(const std::byte*, std::byte*, std::int64_t, const Demotion&);
 
 // Returns the direct conversion of 64-bit integers if F64 as an intermediate type would round; else null.
-ConvertIntegers find_integers(DTypeTag from, DTypeTag to) noexcept {
+ConvertIntegers find_integer_conversion(DTypeTag from, DTypeTag to) noexcept {
   const bool is_signed = from == I64::tag;
   if (!is_64_bit_integer(from)) return nullptr;
   if (to == F64::tag)
@@ -79,7 +80,7 @@ void interleave_with_zeros(const float* from, std::byte* into, std::int64_t coun
   }
 }
 
-// Converts strips with one conversion. The buffers use a few KiB of stack.
+// Converts strips by one conversion. The buffers use 20 KiB of stack.
 class StripConverter {
  public:
   explicit StripConverter(const Conversion& conversion) noexcept
@@ -87,7 +88,7 @@ class StripConverter {
         to_(conversion.to),
         source_(kernels_of(from_.dtype)),
         target_(kernels_of(to_.dtype == C64::tag ? F32::tag : to_.dtype)),
-        integers_(find_integers(from_.dtype, to_.dtype)),
+        integers_(find_integer_conversion(from_.dtype, to_.dtype)),
         seed_(conversion.rounding.seed),
         is_copy_(from_.dtype == to_.dtype && from_.encoding == to_.encoding) {
     if (!is_lossless(from_, to_)) {
@@ -122,7 +123,8 @@ class StripConverter {
     return reinterpret_cast<std::uintptr_t>(bytes) % alignof(float) == 0;
   }
 
-  // Returns the strip as F32: in place if it is stored as F32, in the result if that is F32.
+  // Returns the strip as F32: in place if it is stored as F32, else in `into` if the target is F32, else in a
+  // buffer.
   const float* floats_of(const std::byte* stored, std::byte* into, std::int64_t count) noexcept {
     if (from_.dtype == F32::tag && is_aligned(stored)) return reinterpret_cast<const float*>(stored);
     float* const floats =
@@ -195,7 +197,7 @@ void read_f32(const ElementType& type, const std::byte* stored, float* into, std
 }
 
 void read_f64(const ElementType& type, const std::byte* stored, double* into, std::int64_t count) noexcept {
-  if (const auto convert = find_integers(type.dtype, F64::tag); convert != nullptr) {
+  if (const auto convert = find_integer_conversion(type.dtype, F64::tag); convert != nullptr) {
     convert(stored, reinterpret_cast<std::byte*>(into), count, {});
   } else if (type.is_block_encoded()) {
     alignas(64) float floats[strip_elements];
@@ -226,7 +228,7 @@ void convert_streaming(const Conversion& conversion, const std::byte* stored, st
     const auto bytes = static_cast<std::size_t>(stored_bytes(conversion.to, elements));
     converter.convert(stored + stored_bytes(conversion.from, at), strip, elements,
                       first + static_cast<std::uint64_t>(at));
-    // Strips of all types except block encodings have a multiple of 64 bytes.
+    // Whole strips of all types except block encodings have a multiple of 64 bytes.
     if (reinterpret_cast<std::uintptr_t>(target) % 64 == 0 && bytes % 64 == 0) {
       copy_streaming(strip, target, bytes);
     } else {

@@ -22,8 +22,8 @@ struct Conversion {
   Rounding rounding{};
 };
 
-/// False for unknown types and for user dtypes unless both are the same, from C64 to real dtypes, and to
-/// encodings without an encoder.
+/// True if both are the same known type. Otherwise false if one is unknown or a user dtype, if `from` is C64,
+/// or if `to` is an encoding without an encoder.
 [[nodiscard]] bool can_convert(const ElementType& from, const ElementType& to) noexcept;
 
 /// Converts `count` elements, whole blocks of both types, in row-major and native byte order. Runs on the
@@ -47,7 +47,8 @@ void read_f32(const ElementType& type, const std::byte* stored, float* into, std
 /// The same to F64; I64 and U64 are rounded to nearest. At most `strip_elements` elements, like `read_f32`.
 void read_f64(const ElementType& type, const std::byte* stored, double* into, std::int64_t count) noexcept;
 
-/// Returns the bytes of `count` elements: whole blocks, and whole bytes except for the last one.
+/// Returns the size of `count` elements in bytes, rounded up to a whole byte. `count` is a whole number of
+/// blocks.
 [[nodiscard]] std::uint64_t stored_bytes(const ElementType& type, std::int64_t count) noexcept;
 
 }  // namespace ht::inline v1::values

@@ -45,12 +45,12 @@ struct Rounded {
 std::uint64_t shift_right(std::uint64_t significand, int shift, Rounding::Mode mode, bool& is_exact) {
   is_exact = true;
   if (shift <= 0) return significand << -shift;
-  const std::uint64_t kept = shift > 63 ? 0 : significand >> shift;
-  const std::uint64_t rest = shift > 63 ? significand : significand - (kept << shift);
+  const std::uint64_t quotient = shift > 63 ? 0 : significand >> shift;
+  const std::uint64_t rest = shift > 63 ? significand : significand - (quotient << shift);
   is_exact = rest == 0;
-  if (mode == Rounding::Mode::toward_zero || shift > 64) return kept;
+  if (mode == Rounding::Mode::toward_zero || shift > 64) return quotient;
   const std::uint64_t half = std::uint64_t{1} << (shift - 1);
-  return kept + (rest > half || (rest == half && kept % 2 == 1) ? 1 : 0);
+  return quotient + (rest > half || (rest == half && quotient % 2 == 1) ? 1 : 0);
 }
 
 Rounded reference_float(const FloatLayout& layout, Parts parts, const Rounding& rounding) {
@@ -94,8 +94,8 @@ Rounded reference_integer(int bits, bool has_sign, Parts parts, const Rounding& 
       (parts.significand != 0 && 64 - std::countl_zero(parts.significand) + parts.exponent > 64);
   if (!is_huge) magnitude = shift_right(parts.significand, -parts.exponent, rounding.mode, result.is_exact);
   if (parts.negative) {
-    const std::uint64_t most = has_sign ? highest + 1 : 0;
-    result.code = (0 - std::min(magnitude, most)) & (~std::uint64_t{0} >> (64 - bits));
+    const std::uint64_t max_magnitude = has_sign ? highest + 1 : 0;
+    result.code = (0 - std::min(magnitude, max_magnitude)) & (~std::uint64_t{0} >> (64 - bits));
   } else {
     result.code = std::min(magnitude, highest);
   }
@@ -316,26 +316,29 @@ TEST(ConvertValues, rounds_at_random_without_bias) {
 }
 
 TEST(ConvertValues, random_bits_depend_only_on_seed_and_index) {
-  std::vector<float> values(5000);
+  // Large enough for a conversion in three parallel pieces.
+  constexpr std::int64_t count = (std::int64_t{1} << 19) + 5;
+  std::vector<float> values(count);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = 1.0F + static_cast<float>(i) * 1e-5F;
   const auto* const stored = reinterpret_cast<const std::byte*>(values.data());
   const Conversion conversion{
       element_type_of<F32>(), element_type_of<BF16>(), {Rounding::Mode::stochastic, false, 9}};
-  std::vector<std::byte> whole(10000);
-  std::vector<std::byte> parts(10000);
-  convert_values(conversion, stored, whole.data(), 5000);
-  for (std::int64_t at = 0; at < 5000;) {
-    const std::int64_t count = std::min<std::int64_t>(at % 700 + 1, 5000 - at);
-    convert_values(conversion, stored + at * 4, parts.data() + at * 2, count, static_cast<std::uint64_t>(at));
-    at += count;
+  std::vector<std::byte> whole(2 * count);
+  std::vector<std::byte> parts(2 * count);
+  convert_values(conversion, stored, whole.data(), count);
+  for (std::int64_t at = 0; at < count;) {
+    const std::int64_t in_part = std::min<std::int64_t>(at % 700 + 1, count - at);
+    convert_values(conversion, stored + at * 4, parts.data() + at * 2, in_part,
+                   static_cast<std::uint64_t>(at));
+    at += in_part;
   }
   EXPECT_EQ(whole, parts);
-  std::vector<std::byte> parallel(10000);
-  must(values::convert_in_parallel(conversion, stored, parallel.data(), 5000));
+  std::vector<std::byte> parallel(2 * count);
+  must(values::convert_in_parallel(conversion, stored, parallel.data(), count));
   EXPECT_EQ(whole, parallel);
-  std::vector<std::byte> other(10000);
+  std::vector<std::byte> other(2 * count);
   convert_values({conversion.from, conversion.to, {Rounding::Mode::stochastic, false, 10}}, stored,
-                 other.data(), 5000);
+                 other.data(), count);
   EXPECT_NE(whole, other);
 }
 
@@ -375,7 +378,7 @@ TEST(ConvertValues, is_the_same_on_every_processor) {
   EXPECT_GE(targets, 1);
 }
 
-TEST(ConvertValues, converts_long_runs_in_parallel_as_in_one) {
+TEST(ConvertValues, parallel_conversion_equals_serial_conversion) {
   const std::int64_t count = (std::int64_t{1} << 18) * 3 + 5;
   std::vector<std::byte> stored(static_cast<std::size_t>(count) * 2 + 1);
   std::mt19937 random(4);
@@ -383,11 +386,11 @@ TEST(ConvertValues, converts_long_runs_in_parallel_as_in_one) {
   const auto expect_same = [&](const ElementType& to, std::size_t offset) {
     const Conversion conversion{element_type_of<F16>(), to, {}};
     const auto bytes = static_cast<std::size_t>(values::stored_bytes(to, count));
-    std::vector<std::byte> one(bytes);
-    std::vector<std::byte> many(bytes + 64);
-    convert_values(conversion, stored.data() + 1, one.data(), count);
-    must(values::convert_in_parallel(conversion, stored.data() + 1, many.data() + offset, count));
-    EXPECT_EQ(std::memcmp(one.data(), many.data() + offset, bytes), 0) << to.name;
+    std::vector<std::byte> serial(bytes);
+    std::vector<std::byte> parallel(bytes + 64);
+    convert_values(conversion, stored.data() + 1, serial.data(), count);
+    must(values::convert_in_parallel(conversion, stored.data() + 1, parallel.data() + offset, count));
+    EXPECT_EQ(std::memcmp(serial.data(), parallel.data() + offset, bytes), 0) << to.name;
   };
   for (const std::size_t offset : {0U, 1U, 16U}) {
     expect_same(element_type_of<F32>(), offset);

@@ -1,7 +1,7 @@
 // The processor generations that kernels are compiled for. Include before Highway.
 //
-// With AVX2, kernels of values already run at memory speed, so wider registers would only add build time.
-// Vectors of unknown length (SVE) cannot be stored in arrays, which some kernels need.
+// With AVX2, the kernels of src/values already run at memory speed, so wider registers would only add build
+// time. Vectors of unknown length (SVE) cannot be stored in arrays, which some kernels need.
 #pragma once
 
 #define HWY_DISABLED_TARGETS \

@@ -127,33 +127,33 @@ struct GroupShorts {
 HWY_INLINE Integers add_integers(const std::uint8_t* block, const GroupBytes& bytes) {
   const Shorts shorts;
   const Words words;
-  GroupShorts of_block;
-  const hn::CappedTag<std::int16_t, groups> of_groups;
-  const hn::Rebind<std::uint8_t, decltype(of_groups)> of_bytes;
-  PairSums<decltype(of_groups)> offsets;
-  PairSums<decltype(of_groups)> offset_squares;
-  for (std::size_t g = 0; g < groups; g += hn::MaxLanes(of_groups)) {
-    const auto scale = hn::PromoteTo(of_groups, hn::LoadU(of_bytes, bytes_of(bytes.scales) + g));
-    const auto offset = hn::PromoteTo(of_groups, hn::LoadU(of_bytes, bytes_of(bytes.offsets) + g));
-    offsets.add(offset, hn::Set(of_groups, std::int16_t{1}));
+  GroupShorts group_shorts;
+  const hn::CappedTag<std::int16_t, groups> group_tag;
+  const hn::Rebind<std::uint8_t, decltype(group_tag)> byte_tag;
+  PairSums<decltype(group_tag)> offsets;
+  PairSums<decltype(group_tag)> offset_squares;
+  for (std::size_t g = 0; g < groups; g += hn::MaxLanes(group_tag)) {
+    const auto scale = hn::PromoteTo(group_tag, hn::LoadU(byte_tag, bytes_of(bytes.scales) + g));
+    const auto offset = hn::PromoteTo(group_tag, hn::LoadU(byte_tag, bytes_of(bytes.offsets) + g));
+    offsets.add(offset, hn::Set(group_tag, std::int16_t{1}));
     offset_squares.add(offset, offset);
-    hn::StoreU(scale, of_groups, of_block.scales + g);
-    hn::StoreU(offset, of_groups, of_block.offsets + g);
+    hn::StoreU(scale, group_tag, group_shorts.scales + g);
+    hn::StoreU(offset, group_tag, group_shorts.offsets + g);
   }
 #if defined(__GNUC__)
-  asm volatile("" : "+m"(of_block));
+  asm volatile("" : "+m"(group_shorts));
 #endif
 
   PairSums<Shorts> squares;
   PairSums<Shorts> cross;
-  // A lane is at most 8 · 2 · 15 · 63.
+  // A lane is at most 32 · 15 · 63 with 8 lanes and half of that with 16, so it fits 16 bits.
   auto scaled = hn::Zero(shorts);
   const auto mask = hn::Set(words, std::uint16_t{15});
   for (std::size_t g = 0; g < groups; g += 2) {
-    const auto scale = hn::Set(shorts, of_block.scales[g]);
-    const auto next_scale = hn::Set(shorts, of_block.scales[g + 1]);
-    const auto offset = hn::Set(shorts, of_block.offsets[g]);
-    const auto next_offset = hn::Set(shorts, of_block.offsets[g + 1]);
+    const auto scale = hn::Set(shorts, group_shorts.scales[g]);
+    const auto next_scale = hn::Set(shorts, group_shorts.scales[g + 1]);
+    const auto offset = hn::Set(shorts, group_shorts.offsets[g]);
+    const auto next_offset = hn::Set(shorts, group_shorts.offsets[g + 1]);
     for (std::size_t i = 0; i < 32; i += 2 * hn::MaxLanes(words)) {
       const auto nibbles =
           hn::BitCast(words, hn::LoadU(hn::Repartition<std::uint8_t, Words>(), block + 16 + 16 * g + i));
@@ -189,11 +189,11 @@ HWY_INLINE Integers add_integers(const std::uint8_t* block, const GroupBytes& by
 HWY_INLINE bool may_extend(const GroupBytes& bytes, float d, float dmin, const ValueRange& range) {
   const hn::CappedTag<float, groups> floats;
   const hn::Rebind<std::int32_t, decltype(floats)> ints;
-  const hn::Rebind<std::uint8_t, decltype(floats)> of_bytes;
-  bool may = false;
+  const hn::Rebind<std::uint8_t, decltype(floats)> byte_tag;
+  bool result = false;
   for (std::size_t g = 0; g < groups; g += hn::MaxLanes(floats)) {
     const auto widen = [&](const std::uint64_t& from) HWY_ATTR {
-      return hn::ConvertTo(floats, hn::PromoteTo(ints, hn::LoadU(of_bytes, bytes_of(from) + g)));
+      return hn::ConvertTo(floats, hn::PromoteTo(ints, hn::LoadU(byte_tag, bytes_of(from) + g)));
     };
     const auto zero = hn::Zero(floats);
     const auto scale = hn::Mul(widen(bytes.scales), hn::Set(floats, d));
@@ -204,23 +204,24 @@ HWY_INLINE bool may_extend(const GroupBytes& bytes, float d, float dmin, const V
     // An element may be zero if the offset is a multiple of the scale; the quotient is then exact.
     const auto q = hn::Round(hn::Div(offset, scale));
     const auto cancels = hn::Eq(hn::Mul(q, scale), offset);
-    const auto is_empty = hn::And(hn::Eq(scale, zero), hn::Eq(offset, zero));
-    const auto leaves =
+    const auto is_zero = hn::And(hn::Eq(scale, zero), hn::Eq(offset, zero));
+    const auto exceeds_range =
         hn::Or(hn::Gt(high, hn::Set(floats, range.max)), hn::Lt(low, hn::Set(floats, range.min)));
-    may = may || !hn::AllFalse(floats, hn::Or(hn::Or(cancels, is_empty), leaves));
+    result = result || !hn::AllFalse(floats, hn::Or(hn::Or(cancels, is_zero), exceeds_range));
   }
-  return may;
+  return result;
 }
 
-/// Sums the integers of `count` blocks. Sets `each[i]` if block i must be summarized element by element.
+/// Sums the integers of `count` blocks. Sets `by_element[i]` if block i must be summarized element by
+/// element.
 void add_blocks(const std::uint8_t* blocks, std::int64_t count, const float* scales, const ValueRange& range,
-                Integers* integers, bool* each) {
+                Integers* integers, bool* by_element) {
   for (std::int64_t i = 0; i < count; ++i) {
     const std::uint8_t* const block = blocks + i * Q4_K::block_bytes;
     for (std::int64_t line = 0; line < Q4_K::block_bytes; line += 64) prefetch(block + line);
     const GroupBytes bytes(block);
     integers[i] = add_integers(block, bytes);
-    each[i] = may_extend(bytes, scales[2 * i], scales[2 * i + 1], range);
+    by_element[i] = may_extend(bytes, scales[2 * i], scales[2 * i + 1], range);
   }
 }
 
@@ -256,22 +257,22 @@ bool summarize_q4_k(const std::byte* blocks, std::int64_t count, BlockSums& sums
     return false;
 
   Integers integers[max_blocks_per_call];
-  bool each[max_blocks_per_call];
+  bool by_element[max_blocks_per_call];
   HT_CHOOSE_TARGET(add_blocks)
-  (reinterpret_cast<const std::uint8_t*>(blocks), count, scales, range, integers, each);
+  (reinterpret_cast<const std::uint8_t*>(blocks), count, scales, range, integers, by_element);
   for (std::int64_t i = 0; i < count; ++i) {
-    const Integers& of_block = integers[i];
+    const Integers& block = integers[i];
     const auto d = static_cast<double>(scales[2 * i]);
     const auto dmin = static_cast<double>(scales[2 * i + 1]);
     // Each product is exact.
-    const double products = d * d * of_block.squares;
-    const double offsets = 32 * dmin * dmin * of_block.offset_squares;
-    const double squares = products - 2 * d * dmin * of_block.cross + offsets;
+    const double products = d * d * block.squares;
+    const double offsets = 32 * dmin * dmin * block.offset_squares;
+    const double squares = products - 2 * d * dmin * block.cross + offsets;
     const bool cancels = squares < 0x1p-20 * (products + offsets);
-    if (each[i] || cancels) {
+    if (by_element[i] || cancels) {
       add_elements(blocks + i * Q4_K::block_bytes, sums, range);
     } else {
-      sums.sum += d * of_block.scaled - 32 * dmin * of_block.offsets;
+      sums.sum += d * block.scaled - 32 * dmin * block.offsets;
       sums.squares += squares;
     }
   }

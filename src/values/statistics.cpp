@@ -24,8 +24,8 @@ using values::Summation;
 // Number of elements whose F32 values fit the first-level cache.
 constexpr std::int64_t decoded_elements = 4 * strip_elements;
 
-// Maximum elements per kernel call. BF16 is summarized in place and added in groups of eight, so a unit of
-// four times the elements has the same number of additions.
+// Maximum elements per kernel call. A unit of BF16 has four times the elements of other units: its codes are
+// summarized in place, and groups of eight give each interleaved sum at most 256 additions.
 constexpr std::int64_t max_unit_elements = 4 * decoded_elements;
 std::int64_t unit_elements(const ElementType& type) {
   return type.dtype == BF16::tag ? max_unit_elements : decoded_elements;
@@ -33,8 +33,8 @@ std::int64_t unit_elements(const ElementType& type) {
 
 // The statistics of `a` followed by `b`.
 Statistics joined(const Statistics& a, const Statistics& b) {
-  if (a.finite() == 0 || b.finite() == 0) {
-    Statistics result = a.finite() == 0 ? b : a;
+  if (a.finite_count() == 0 || b.finite_count() == 0) {
+    Statistics result = a.finite_count() == 0 ? b : a;
     result.count = a.count + b.count;
     result.nans = a.nans + b.nans;
     result.infinities = a.infinities + b.infinities;
@@ -59,8 +59,8 @@ Statistics joined(const Statistics& a, const Statistics& b) {
     result.max = b.max;
     result.argmax = b.argmax;
   }
-  const auto count_a = static_cast<double>(a.finite());
-  const auto count_b = static_cast<double>(b.finite());
+  const auto count_a = static_cast<double>(a.finite_count());
+  const auto count_b = static_cast<double>(b.finite_count());
   const double distance = b.mean() - a.mean();
   result.squared_deviations = a.squared_deviations + b.squared_deviations +
                               distance * distance * (count_a * (count_b / (count_a + count_b)));
@@ -132,7 +132,7 @@ Statistics summarize_each(const T* values, std::int64_t count, std::uint64_t fir
 
 template <class T>
 void fill_deviations(Statistics& strip, const T* values, std::int64_t count) {
-  if (strip.finite() == 0) return;
+  if (strip.finite_count() == 0) return;
   const double mean = strip.mean();
   const double difference = strip.sum_of_squares - strip.sum * mean;
   // If the difference loses precision by cancellation, deviations are added one by one.
@@ -260,8 +260,8 @@ class UnitSummarizer {
   // Sets `squared_deviations`. Returns false if the difference loses precision by cancellation.
   [[nodiscard]] bool set_deviations(Statistics& unit) const {
     const double difference = unit.sum_of_squares - unit.sum * unit.mean();
-    const double cancelled = summation_ == Summation::doubles ? 1e-6 : 0.25;
-    if (difference <= unit.sum_of_squares * cancelled && unit.sum_of_squares != 0) return false;
+    const double min_fraction = summation_ == Summation::doubles ? 1e-6 : 0.25;
+    if (difference <= unit.sum_of_squares * min_fraction && unit.sum_of_squares != 0) return false;
     unit.squared_deviations = difference;
     return true;
   }
@@ -312,7 +312,7 @@ struct Split {
   }
 };
 
-Error stopped(std::uint64_t done, std::uint64_t total) {
+Error stop_error(std::uint64_t done, std::uint64_t total) {
   return {ErrorCode::cancelled, "work_is_not_stopped",
           format_text("stopped: {} of {} bytes read", done, total)};
 }
@@ -331,19 +331,20 @@ Result<void> for_each_piece(const ElementType& type, std::int64_t count, const d
     const auto begin = static_cast<std::int64_t>(job) * split.job_elements;
     const std::int64_t end = std::min(begin + split.job_elements, count);
     for (std::int64_t first = begin; first < end; first += piece_elements) {
+      if (work.stop.stop_requested()) return fail(stop_error(done, progress.total_bytes));
       const std::int64_t elements = std::min(piece_elements, end - first);
       HT_TRY(read(first, elements, worker,
                   [&](const std::byte* stored) { use(job, worker, stored, first, elements); }));
       done += values::stored_bytes(type, elements);
-      if (work.stop.stop_requested()) return fail(stopped(done, progress.total_bytes));
     }
     return {};
   };
   jobs.meanwhile = [&]() -> Result<void> {
-    if (work.stop.stop_requested() && done < progress.total_bytes)
-      return fail(stopped(done, progress.total_bytes));
+    const std::uint64_t done_bytes = done;  // read once: jobs may end meanwhile
+    if (work.stop.stop_requested() && done_bytes < progress.total_bytes)
+      return fail(stop_error(done_bytes, progress.total_bytes));
     if (work.on_progress) {
-      progress.done_bytes = done;
+      progress.done_bytes = done_bytes;
       progress.elapsed = std::chrono::steady_clock::now() - started;
       work.on_progress(progress);
     }
@@ -360,12 +361,13 @@ Result<void> for_each_piece(const ElementType& type, std::int64_t count, const d
 }  // namespace
 
 double Statistics::mean() const noexcept {
-  return finite() == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / static_cast<double>(finite());
+  return finite_count() == 0 ? std::numeric_limits<double>::quiet_NaN()
+                             : sum / static_cast<double>(finite_count());
 }
 
 double Statistics::standard_deviation() const noexcept {
-  return finite() == 0 ? std::numeric_limits<double>::quiet_NaN()
-                       : std::sqrt(squared_deviations / static_cast<double>(finite()));
+  return finite_count() == 0 ? std::numeric_limits<double>::quiet_NaN()
+                             : std::sqrt(squared_deviations / static_cast<double>(finite_count()));
 }
 
 double Statistics::norm() const noexcept { return std::sqrt(sum_of_squares); }
@@ -405,7 +407,7 @@ std::int64_t bytes_of_elements(const ElementType& type, std::int64_t count) noex
 Result<Statistics> compute_statistics(const ElementType& type, std::int64_t count, const ReadValues& read,
                                       const WorkOptions& work) {
   return without_bad_alloc([&]() -> Result<Statistics> {
-    std::vector<PairwiseJoin> of_jobs(Split(count).jobs);
+    std::vector<PairwiseJoin> job_results(Split(count).jobs);
     HT_TRY(for_each_piece(type, count, read, work,
                           [&](std::size_t job, std::size_t, const std::byte* stored, std::int64_t first,
                               std::int64_t elements) {
@@ -417,12 +419,12 @@ Result<Statistics> compute_statistics(const ElementType& type, std::int64_t coun
                                                              std::min(unit, elements - at),
                                                              static_cast<std::uint64_t>(first + at)));
                             }
-                            of_jobs[job].add(piece.result());
+                            job_results[job].add(piece.result());
                           }));
     PairwiseJoin all;
-    for (const auto& of_job : of_jobs) all.add(of_job.result());
+    for (const auto& job_result : job_results) all.add(job_result.result());
     Statistics result = all.result();
-    if (result.finite() == 0) return result;
+    if (result.finite_count() == 0) return result;
     // Converts -0 to +0, so that the result does not depend on which zero came first.
     result.min += 0.0;
     result.max += 0.0;
@@ -439,14 +441,14 @@ Result<Histogram> count_values(const ElementType& type, std::int64_t count, cons
     return fail(Error(ErrorCode::bad_shape, "histogram_has_a_range",
                       format_text("histogram of {} bins from {} to {} has no intervals", range.bins,
                                   range.low, range.high))
-                    .with_hint("use one bin or more and a finite range"));
+                    .with_hint("use one bin or more, and finite ends with low <= high"));
   }
   return without_bad_alloc([&]() -> Result<Histogram> {
     // One histogram per worker. Counts are integers, so the order of adding them does not matter.
-    Jobs threads;
-    threads.count = Split(count).jobs;
-    std::vector<Histogram> of_workers(std::max<std::size_t>(workers_for(threads), 1));
-    for (auto& histogram : of_workers) histogram.counts.resize(range.bins);
+    Jobs jobs;
+    jobs.count = Split(count).jobs;
+    std::vector<Histogram> worker_histograms(std::max<std::size_t>(workers_for(jobs), 1));
+    for (auto& histogram : worker_histograms) histogram.counts.resize(range.bins);
     // A range wider than the largest double is halved. If bins / width overflows, values are divided by the
     // width.
     const double unit = std::isfinite(range.high - range.low) ? 1.0 : 0.5;
@@ -457,7 +459,7 @@ Result<Histogram> count_values(const ElementType& type, std::int64_t count, cons
     HT_TRY(for_each_piece(
         type, count, read, work,
         [&](std::size_t, std::size_t worker, const std::byte* stored, std::int64_t, std::int64_t elements) {
-          Histogram& histogram = of_workers[worker];
+          Histogram& histogram = worker_histograms[worker];
           alignas(64) double values[strip_elements];
           for (std::int64_t at = 0; at < elements; at += strip_elements) {
             const std::int64_t in_strip = std::min(strip_elements, elements - at);
@@ -480,7 +482,7 @@ Result<Histogram> count_values(const ElementType& type, std::int64_t count, cons
           }
         }));
     Histogram all{.range = range, .counts = std::vector<std::uint64_t>(range.bins)};
-    for (const auto& part : of_workers) {
+    for (const auto& part : worker_histograms) {
       for (std::size_t i = 0; i < part.counts.size(); ++i) all.counts[i] += part.counts[i];
       all.below += part.below;
       all.above += part.above;

@@ -80,7 +80,7 @@ TEST(Statistics, count_and_exclude_special_values) {
   EXPECT_EQ(found.infinities, 2U);
   EXPECT_EQ(found.subnormals, 1U);
   EXPECT_EQ(found.zeros, 1U);
-  EXPECT_EQ(found.finite(), 2997U);
+  EXPECT_EQ(found.finite_count(), 2997U);
   EXPECT_EQ(found.max, 2.0);
   EXPECT_EQ(found.argmax, 0U);
   EXPECT_EQ(found.min, 0.0);
@@ -100,7 +100,6 @@ TEST(Statistics, have_no_extremes_without_a_finite_value) {
   EXPECT_TRUE(std::isnan(nan.standard_deviation()));
 }
 
-// Subnormals are those of the stored dtype.
 TEST(Statistics, count_subnormals_of_the_stored_dtype) {
   const auto half =
       must(statistics(tensor_of<F16>({F16::Element::from_bits(0x0001), F16::Element::from_bits(0x83FF),
@@ -281,7 +280,7 @@ void expect_statistics_of_elements(const BlockTensor<Q4_K, Rank<1>>& blocks) {
               1e-5 * expected.standard_deviation());
 }
 
-TEST(Statistics, q4_k_blocks_have_those_of_their_elements) {
+TEST(Statistics, q4_k_blocks_have_the_statistics_of_their_elements) {
   const std::vector<std::uint16_t> usual = {0x2000, 0x2345, 0x1fff, 0x2801};
   const std::vector<std::uint16_t> signs = {0x2000, 0xA123, 0x0001, 0x8003};
   const std::vector<std::uint16_t> zeros = {0x0000, 0x8000, 0x3C00};
@@ -315,6 +314,20 @@ TEST(Statistics, stop_on_request) {
   stop.request_stop();
   EXPECT_TRUE(fails(statistics(tensor_of<F32>(noise(500000, 0)), {.stop = stop.get_token()}),
                     ErrorCode::cancelled, "work_is_not_stopped"));
+}
+
+TEST(Statistics, ignore_a_stop_request_after_the_last_piece_is_read) {
+  const auto values = noise(1000, 0);
+  std::stop_source stop;
+  const detail::ReadValues read = [&](std::int64_t first, std::int64_t, std::size_t,
+                                      const std::function<void(const std::byte*)>& use) -> Result<void> {
+    stop.request_stop();
+    use(reinterpret_cast<const std::byte*>(values.data() + first));
+    return {};
+  };
+  const auto found =
+      detail::compute_statistics(detail::element_type_of<F32>(), 1000, read, {.stop = stop.get_token()});
+  EXPECT_EQ(must(found).count, 1000U);
 }
 
 TEST(Statistics, report_progress_to_the_end) {

@@ -56,30 +56,31 @@ struct Extremes {
     min_magnitude = hn::Min(min_magnitude, magnitude);
   }
   HWY_INLINE void store(StripStatistics& strip) const {
-    alignas(32) hn::TFromD<Signed> of_signed[hn::MaxLanes(Signed())];
-    alignas(32) Word of_unsigned[hn::MaxLanes(Unsigned())];
-    alignas(32) Word of_magnitude[hn::MaxLanes(Unsigned())];
-    hn::Store(max_signed, Signed(), of_signed);
-    hn::Store(max_unsigned, Unsigned(), of_unsigned);
-    hn::Store(min_magnitude, Unsigned(), of_magnitude);
+    alignas(32) hn::TFromD<Signed> signed_lanes[hn::MaxLanes(Signed())];
+    alignas(32) Word unsigned_lanes[hn::MaxLanes(Unsigned())];
+    alignas(32) Word magnitude_lanes[hn::MaxLanes(Unsigned())];
+    hn::Store(max_signed, Signed(), signed_lanes);
+    hn::Store(max_unsigned, Unsigned(), unsigned_lanes);
+    hn::Store(min_magnitude, Unsigned(), magnitude_lanes);
     strip.max_signed = std::numeric_limits<std::int32_t>::min();
     strip.min_magnitude = std::numeric_limits<std::uint32_t>::max();
     for (std::size_t i = 0; i < hn::MaxLanes(Unsigned()); ++i) {
-      strip.max_signed = std::max(strip.max_signed, static_cast<std::int32_t>(of_signed[i]) * (1 << dropped));
+      strip.max_signed =
+          std::max(strip.max_signed, static_cast<std::int32_t>(signed_lanes[i]) * (1 << dropped));
       strip.max_unsigned =
-          std::max(strip.max_unsigned, static_cast<std::uint32_t>(of_unsigned[i]) << dropped);
+          std::max(strip.max_unsigned, static_cast<std::uint32_t>(unsigned_lanes[i]) << dropped);
       strip.min_magnitude =
-          std::min(strip.min_magnitude, static_cast<std::uint32_t>(of_magnitude[i]) << dropped);
+          std::min(strip.min_magnitude, static_cast<std::uint32_t>(magnitude_lanes[i]) << dropped);
     }
   }
 };
 
 // The interleaved sums.
 struct Sums {
-  hn::Vec<Doubles> of[double_vectors];
+  hn::Vec<Doubles> vectors[double_vectors];
 
   HWY_INLINE Sums() {
-    for (auto& sum : of) sum = hn::Zero(Doubles());
+    for (auto& sum : vectors) sum = hn::Zero(Doubles());
   }
   // Adds a vector to the sums starting at `first`.
   HWY_INLINE void add(std::int64_t first, FloatVector values) {
@@ -88,12 +89,13 @@ struct Sums {
     alignas(32) float elements[lanes];
     hn::StoreU(values, Floats(), elements);
     for (std::int64_t at = 0; at < lanes; at += double_lanes) {
-      auto& sum = of[(first + at) / double_lanes];
+      auto& sum = vectors[(first + at) / double_lanes];
       sum = hn::Add(sum, hn::PromoteTo(doubles, hn::LoadU(halves, elements + at)));
     }
   }
   HWY_INLINE void store(double* sums) const {
-    for (std::int64_t v = 0; v < double_vectors; ++v) hn::StoreU(of[v], Doubles(), sums + v * double_lanes);
+    for (std::int64_t v = 0; v < double_vectors; ++v)
+      hn::StoreU(vectors[v], Doubles(), sums + v * double_lanes);
   }
 };
 
@@ -131,8 +133,8 @@ StripStatistics summarize_doubles(const float* values, std::int64_t count) {
       extremes.add(hn::BitCast(Words(), hn::LoadU(Floats(), values + i + at)));
     for (std::int64_t v = 0; v < double_vectors; ++v) {
       const auto value = hn::PromoteTo(doubles, hn::LoadU(halves, values + i + v * double_lanes));
-      sums.of[v] = hn::Add(sums.of[v], value);
-      squares.of[v] = hn::Add(squares.of[v], hn::Mul(value, value));
+      sums.vectors[v] = hn::Add(sums.vectors[v], value);
+      squares.vectors[v] = hn::Add(squares.vectors[v], hn::Mul(value, value));
     }
   }
   Interleaved result;

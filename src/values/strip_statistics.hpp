@@ -38,7 +38,7 @@ enum class Summation : std::uint8_t {
   /// Adds every element and its square in F64.
   doubles,
   /// Adds eight elements pairwise in F32, then their sum in F64; the same for squares. Squares are rounded to
-  /// F32. Sums of eight squares overflow for values of 2^62 or more.
+  /// F32. Sums of eight squares may overflow for values above 2^62.
   groups_of_floats,
 };
 
@@ -50,11 +50,11 @@ enum class Summation : std::uint8_t {
 
 struct SmallCounts {
   std::uint64_t zeros = 0;
-  /// Number of values whose bits without the sign are below a limit, zeros included.
+  /// Number of values whose bits without the sign are below `tiny_below`, zeros included.
   std::uint64_t tiny = 0;
 };
 
-/// `tiny_below` is from 1 to 0x7F800000.
+/// Counts the zeros, and the values whose bits without the sign are below `tiny_below`, from 1 to 0x7F800000.
 [[nodiscard]] SmallCounts count_small(const float* values, std::int64_t count,
                                       std::uint32_t tiny_below) noexcept;
 

@@ -103,8 +103,8 @@ template <Number To, Number From>
 
 namespace ht::inline v1 {
 
-/// Bytes that the holder reads, or also writes. The span does not own them. Many threads may read the same
-/// bytes; the caller synchronizes writes.
+/// Read-only and writable views of bytes in memory that others own. Many threads may read the same bytes; the
+/// caller synchronizes writes.
 using Bytes = std::span<const std::byte>;
 using MutableBytes = std::span<std::byte>;
 

@@ -12,7 +12,7 @@
 // was open over a replaced page reports the fault, even if another section restored the page first. Threads
 // without a section read zeros until the pages are restored. A fault outside of all sections calls the
 // previously installed handler, or terminates the process. Without a fault, a section costs two atomic
-// exchanges.
+// exchanges per range.
 //
 // A thread that reads mapped pages must not block SIGBUS: if it does, a fault terminates the process. Threads
 // of the library unblock SIGBUS; a program that blocks all signals must leave SIGBUS unblocked.
@@ -61,9 +61,9 @@ class Section {
 
   /// False if out of memory: the section then covers no ranges.
   [[nodiscard]] bool has_begun() const noexcept { return has_begun_; }
-  /// Ends the section and returns its first fault. `body_error` is the Error of a failed body, or null. If
-  /// its cause is EFAULT, a system call may have met an unreadable page, and `end` reads the ranges to find
-  /// that page.
+  /// Ends the section and returns the first fault of one of its ranges, if any. `body_error` is the Error of
+  /// a failed body, or null. If its cause is EFAULT, a system call may have failed on an unreadable page, and
+  /// `end` reads the ranges to find that page.
   [[nodiscard]] std::optional<Error> end(const Error* body_error = nullptr) noexcept;
 
  private:
@@ -73,8 +73,8 @@ class Section {
 
 }  // namespace fault
 
-/// Runs `body` and returns its result, or the Error of the first page in `ranges` that any thread failed to
-/// read meanwhile. Exceptions of `body` propagate. Faults outside of the ranges are not covered.
+/// Runs `body` and returns its result, or the Error of a page in `ranges` that any thread failed to read
+/// meanwhile. Exceptions of `body` propagate. Faults outside of the ranges are not covered.
 template <class Body>
 [[nodiscard]] auto guarded(std::span<const Bytes> ranges, Body&& body) {
   using Answer = std::invoke_result_t<Body>;

@@ -132,7 +132,7 @@ struct SourceLine {
 };
 
 /// The reason of a failure. Two words in size; the texts are in memory that the Error owns. Move an Error
-/// where possible: a copy allocates memory. If that memory is missing, the copy keeps only the code.
+/// where possible: a copy allocates memory. If out of memory, the copy keeps only the code.
 class [[nodiscard]] Error {
  public:
   /// An Error with a code only. Allocates no memory, so that `out_of_memory` can always be returned.
@@ -197,9 +197,10 @@ class [[nodiscard]] Error {
 
 static_assert(sizeof(Error) == 2 * sizeof(void*));
 
-/// A value of type T or an Error. `if (result)` asks for a value, `*result` is the value, `result.error()`
-/// the Error. Access to the missing one is undefined behaviour; `value()` throws instead. `Result<void>` has
-/// no value and means success. `HT_TRY` is the usual way to use a Result within a function that returns one.
+/// A value of type T or an Error. `if (result)` tests for a value, `*result` is the value, `result.error()`
+/// the Error. `*result` without a value and `error()` without an Error are undefined behaviour; `value()`
+/// throws instead. A `Result<void>` without an Error means success. Functions that return a Result usually
+/// unwrap another one by `HT_TRY`.
 template <class T>
 using Result = tl::expected<T, Error>;
 

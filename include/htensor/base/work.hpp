@@ -81,7 +81,7 @@ struct ComputeOptions {
 /// The behaviour of a write if its target exists: `fail` returns `already_exists`.
 enum class IfExists : std::uint8_t { fail, replace };
 
-/// The progress of a long operation. The bytes that are done, of all bytes of the operation, and the time
+/// The progress of a long operation: the bytes that are done, the bytes of the whole operation, and the time
 /// since its start.
 struct Progress {
   std::uint64_t done_bytes = 0;

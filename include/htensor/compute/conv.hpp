@@ -40,8 +40,9 @@
 
 namespace ht::inline v1 {
 
-/// Pairs are {vertical, horizontal}. The result has (extent + 2 · padding - dilation · (kernel - 1) - 1) /
-/// stride + 1 rows, rounded down, and as many columns by the same rule.
+/// Pairs are {vertical, horizontal}. With reach = dilation · (kernel height - 1), the result has
+/// (height + 2 · padding - reach - 1) / stride + 1 rows, rounded down. Columns follow the same formula with
+/// the widths.
 struct Conv2dOptions {
   /// The algorithm of a convolution. For finite weights, all forms give the same result.
   enum class Form : std::uint8_t {
@@ -95,9 +96,9 @@ consteval bool may_convolve() {
     return false;
   } else {
     const auto channels = S::static_extents[1];
-    const auto of_group = WS::static_extents[1];
-    if (channels == dynamic || of_group == dynamic) return true;
-    return of_group == 0 ? channels == 0 : channels % of_group == 0;
+    const auto group_channels = WS::static_extents[1];
+    if (channels == dynamic || group_channels == dynamic) return true;
+    return group_channels == 0 ? channels == 0 : channels % group_channels == 0;
   }
 }
 
@@ -113,9 +114,9 @@ template <class D, class S, class Dev, class W, class B>
     -> Result<void> {
   const auto dense = HT_TRY(x.contiguous());
   const auto weights = HT_TRY(dense_weight<D>(weight));
-  const auto of_x = HT_TRY(dense.bytes());
-  const auto of_weights = HT_TRY(weights.bytes());
-  std::array<Bytes, 3> touched{of_x, of_weights, Bytes()};
+  const auto x_bytes = HT_TRY(dense.bytes());
+  const auto weights_bytes = HT_TRY(weights.bytes());
+  std::array<Bytes, 3> touched{x_bytes, weights_bytes, Bytes()};
   const auto run = [&](const typename D::Element* biases) {
     return guarded(touched, [&] {
       return run_conv2d(plan, dense.data(), weights.data(), biases, result.data(), options);

@@ -1,6 +1,6 @@
 // a + b, a - b, a * b and a / b of tensors of the same dtype and shape, their in-place forms, and reductions.
 //
-//   const auto y = HT_TRY(x + HT_TRY(bias.broadcast(x.shape())));   // [m, n] + [n], spelled out
+//   const auto y = HT_TRY(x + HT_TRY(bias.broadcast(x.shape())));   // [m, n] + [n]: explicit broadcast
 //   const auto z = HT_TRY(ht::scale(y, 0.125F));
 //   HT_TRY(ht::add_into(residual, z));                              // residual += z, no new memory
 //   HT_TRY(ht::copy_into(HT_TRY(cache.slice<0>(t, t + 1)), z));     // writes a part of another tensor
@@ -91,8 +91,8 @@ consteval auto calculates_in() {
     return std::type_identity<Element>{};
   } else if constexpr (IsFloating<D>) {
     // With at least 2 · digits + 2 digits, rounding twice equals rounding the exact result once.
-    constexpr bool once = 2 * D::number.digits + 2 <= F32::number.digits;
-    constexpr bool in_float = std::same_as<D, F32> || (LosslessTo<D, F32> && once);
+    constexpr bool is_rounded_once = 2 * D::number.digits + 2 <= F32::number.digits;
+    constexpr bool in_float = std::same_as<D, F32> || (LosslessTo<D, F32> && is_rounded_once);
     return std::type_identity<std::conditional_t<in_float, float, double>>{};
   } else {
     // Unsigned, because results may wrap around; narrow types must not be promoted to signed int.
@@ -153,10 +153,10 @@ template <class Op, class D, class A, class B, class SO, class SA, class SB, cla
 [[nodiscard]] Result<void> combine_on_host(Op op, const Tensor<D, SO, Dev>& into, const Tensor<A, SA, Dev>& a,
                                            const Tensor<B, SB, Dev>& b) {
   const auto extents = into.shape().extents();
-  const auto of_into = HT_TRY(placement::touched_bytes<D>(into.data(), extents, into.strides()));
-  const auto of_a = HT_TRY(placement::touched_bytes<A>(a.data(), extents, a.strides()));
-  const auto of_b = HT_TRY(placement::touched_bytes<B>(b.data(), extents, b.strides()));
-  const std::array<Bytes, 3> touched{of_into, of_a, of_b};
+  const auto into_bytes = HT_TRY(placement::touched_bytes<D>(into.data(), extents, into.strides()));
+  const auto a_bytes = HT_TRY(placement::touched_bytes<A>(a.data(), extents, a.strides()));
+  const auto b_bytes = HT_TRY(placement::touched_bytes<B>(b.data(), extents, b.strides()));
+  const std::array<Bytes, 3> touched{into_bytes, a_bytes, b_bytes};
   return guarded(touched, [&] {
     const auto visit = [&](const Run<3>& run) {
       combine_run<D>(op, into.data() + run.offsets[0], run.strides[0], a.data() + run.offsets[1],
@@ -166,8 +166,8 @@ template <class Op, class D, class A, class B, class SO, class SA, class SB, cla
   });
 }
 
-// The same on any device: by the device's own function, or by host loops. Checks the shapes. A device that
-// has no such operation and whose memory the host cannot read was refused by CombinesBy.
+// into[i] = op(a[i], b[i]) on any device: by the device's own function, or by host loops. Checks the shapes.
+// A device that has no such function and whose memory the host cannot read does not satisfy CombinesBy.
 template <class Op, class D, class A, class B, class SO, class SA, class SB, class Dev>
 [[nodiscard]] Result<void> combine_into(Op op, const Tensor<D, SO, Dev>& into, const Tensor<A, SA, Dev>& a,
                                         const Tensor<B, SB, Dev>& b, const ComputeOptions& options) {
@@ -205,7 +205,7 @@ template <class D, class Dev>
 
 /// Returns a + b. Both operands have the same dtype, shape and device. For integers, modulo 2^bits.
 template <class A, class B, class SA, class SB, class Dev>
-  requires SameDType<A, B> && Multipliable<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
+  requires SameDType<A, B> && IsArithmetic<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
            CombinesBy<Dev, std::plus<>, detail::Combined<A, SA, SB, Dev>, Tensor<A, SA, Dev>,
                       Tensor<B, SB, Dev>>
 [[nodiscard]] auto operator+(const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b) {
@@ -214,7 +214,7 @@ template <class A, class B, class SA, class SB, class Dev>
 
 /// Returns a - b, with the rules of a + b.
 template <class A, class B, class SA, class SB, class Dev>
-  requires SameDType<A, B> && Multipliable<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
+  requires SameDType<A, B> && IsArithmetic<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
            CombinesBy<Dev, std::minus<>, detail::Combined<A, SA, SB, Dev>, Tensor<A, SA, Dev>,
                       Tensor<B, SB, Dev>>
 [[nodiscard]] auto operator-(const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b) {
@@ -223,7 +223,7 @@ template <class A, class B, class SA, class SB, class Dev>
 
 /// Returns the products of elements with the same index; `matmul` is the product of matrices.
 template <class A, class B, class SA, class SB, class Dev>
-  requires SameDType<A, B> && Multipliable<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
+  requires SameDType<A, B> && IsArithmetic<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
            CombinesBy<Dev, std::multiplies<>, detail::Combined<A, SA, SB, Dev>, Tensor<A, SA, Dev>,
                       Tensor<B, SB, Dev>>
 [[nodiscard]] auto operator*(const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b) {
@@ -242,7 +242,7 @@ template <class A, class B, class SA, class SB, class Dev>
 /// Returns op(a, b) for `std::plus<>{}`, `std::minus<>{}`, `std::multiplies<>{}` or `std::divides<>{}`: the
 /// operators, with options. The host calculates on the calling thread. Errors are those of the operators.
 template <class Op, class A, class B, class SA, class SB, class Dev>
-  requires SameDType<A, B> && Multipliable<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
+  requires SameDType<A, B> && IsArithmetic<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
            CombinesBy<Dev, Op, detail::Combined<A, SA, SB, Dev>, Tensor<A, SA, Dev>, Tensor<B, SB, Dev>> &&
            (IsFloating<std::remove_const_t<A>> || !std::same_as<Op, std::divides<>>)
 [[nodiscard]] auto combine(Op op, const Tensor<A, SA, Dev>& a, const Tensor<B, SB, Dev>& b,
@@ -253,7 +253,7 @@ template <class Op, class A, class B, class SA, class SB, class Dev>
 /// Returns each element times one factor. The factor is an element of the same dtype, so it is rounded to
 /// that dtype by the caller. `out_of_memory`, `read_failed`.
 template <class A, class S, class Dev>
-  requires Multipliable<std::remove_const_t<A>> &&
+  requires IsArithmetic<std::remove_const_t<A>> &&
            CombinesBy<Dev, std::multiplies<>, Tensor<std::remove_const_t<A>, S, Dev>, Tensor<A, S, Dev>,
                       Tensor<const std::remove_const_t<A>, S, Dev>> &&
            (HostAccessible<Dev> || Transfers<Dev>)
@@ -271,7 +271,7 @@ template <class A, class S, class Dev>
 /// indices gives unspecified values. An unreadable page is an Error and leaves `into` partly changed. Two
 /// threads must not write the same elements. `shape_mismatch`, `read_failed`.
 template <class D, class B, class SA, class SB, class Dev>
-  requires(!std::is_const_v<D>) && SameDType<D, B> && Multipliable<D> && ShapesMayMatch<SA, SB> &&
+  requires(!std::is_const_v<D>) && SameDType<D, B> && IsArithmetic<D> && ShapesMayMatch<SA, SB> &&
           CombinesBy<Dev, std::plus<>, Tensor<D, SA, Dev>, Tensor<D, SA, Dev>, Tensor<B, SB, Dev>>
 [[nodiscard]] Result<void> add_into(const Tensor<D, SA, Dev>& into, const Tensor<B, SB, Dev>& x,
                                     const ComputeOptions& options = {}) {
@@ -280,7 +280,7 @@ template <class D, class B, class SA, class SB, class Dev>
 
 /// into *= x, in place, with the rules of `add_into`. Errors are those of `add_into`.
 template <class D, class B, class SA, class SB, class Dev>
-  requires(!std::is_const_v<D>) && SameDType<D, B> && Multipliable<D> && ShapesMayMatch<SA, SB> &&
+  requires(!std::is_const_v<D>) && SameDType<D, B> && IsArithmetic<D> && ShapesMayMatch<SA, SB> &&
           CombinesBy<Dev, std::multiplies<>, Tensor<D, SA, Dev>, Tensor<D, SA, Dev>, Tensor<B, SB, Dev>>
 [[nodiscard]] Result<void> multiply_into(const Tensor<D, SA, Dev>& into, const Tensor<B, SB, Dev>& x,
                                          const ComputeOptions& options = {}) {
@@ -300,9 +300,9 @@ template <class D, class B, class SA, class SB, class Dev>
     return Dev::run(operation::Copy{}, options, into, x);
   } else {
     const auto extents = into.shape().extents();
-    const auto of_into = HT_TRY(placement::touched_bytes<D>(into.data(), extents, into.strides()));
-    const auto of_x = HT_TRY(placement::touched_bytes<B>(x.data(), extents, x.strides()));
-    const std::array<Bytes, 2> touched{of_into, of_x};
+    const auto into_bytes = HT_TRY(placement::touched_bytes<D>(into.data(), extents, into.strides()));
+    const auto x_bytes = HT_TRY(placement::touched_bytes<B>(x.data(), extents, x.strides()));
+    const std::array<Bytes, 2> touched{into_bytes, x_bytes};
     return guarded(touched, [&] {
       const auto visit = [&](const detail::Run<2>& run) {
         const auto to = into.data() + run.offsets[0];
@@ -372,8 +372,8 @@ template <class Op, class D, class S, class Dev>
   using Out = Tensor<SumOf<std::remove_const_t<D>>, Rank<0>, Dev>;
   auto result = HT_TRY(Out::zeros({}, options));
   HT_TRY(Dev::run(Op{}, options, result, x));
-  const auto here = HT_TRY(to_host(result, options));
-  return here();
+  const auto host_result = HT_TRY(to_host(result, options));
+  return host_result();
 }
 
 }  // namespace detail
@@ -393,9 +393,9 @@ template <class D, class S, class Dev>
   } else {
     // Unsigned, because signed overflow is undefined.
     using In = std::conditional_t<IsFloating<std::remove_const_t<D>>, double, std::uint64_t>;
-    In all{};
-    HT_TRY(detail::for_each_number<Element>(x, [&](Element number) { all += static_cast<In>(number); }));
-    return static_cast<Element>(all);
+    In total{};
+    HT_TRY(detail::for_each_number<Element>(x, [&](Element number) { total += static_cast<In>(number); }));
+    return static_cast<Element>(total);
   }
 }
 

@@ -88,8 +88,8 @@ template <class To, class D, class S, class Dev, class Id>
   const std::int64_t row_stride = table.extent(0) <= 1 ? 0 : strides[0];
   if constexpr (contains<From, AllDTypes>) {
     const auto* const first = first_byte<D>(table.data());
-    const bool is_whole_bytes = first != nullptr && row_stride * From::bits % 8 == 0;
-    if (is_whole_bytes && (strides[1] == 1 || table.extent(1) == 1)) {
+    const bool has_whole_bytes = first != nullptr && row_stride * From::bits % 8 == 0;
+    if (has_whole_bytes && (strides[1] == 1 || table.extent(1) == 1)) {
       const StoredRows rows{.type = element_type_of<From>(),
                             .first = first,
                             .step = row_stride * From::bits / 8,
@@ -121,9 +121,9 @@ template <class To, class W, class Id>
   HT_TRY(check_ids(ids, stored.extent(0)));
   const Rank<2> shape(ids.size(), stored.extent(1));
   if constexpr (HasOperation<Dev, operation::Embedding, Out, StoredOf<W>, Tensor<const I64, Rank<1>, Dev>>) {
-    const auto numbers = HT_TRY(tensor_of_ids(ids));
-    const auto there = HT_TRY(to_device<Dev>(numbers, options));
-    return run_on_device<Out>(operation::Embedding{}, shape, options, stored, there);
+    const auto host_ids = HT_TRY(tensor_of_ids(ids));
+    const auto device_ids = HT_TRY(to_device<Dev>(host_ids, options));
+    return run_on_device<Out>(operation::Embedding{}, shape, options, stored, device_ids);
   } else {
     auto result = HT_TRY(Out::zeros(shape));
     if (result.elements() > 0) HT_TRY(gather(stored, ids, result, options));
@@ -156,8 +156,8 @@ template <class To, RuntimeWeights W, class Id>
   auto* into = result.data();
   for (const std::int64_t id : ids) {
     const std::int64_t first = id / step * step;
-    const auto some = HT_TRY(table.slice(first, std::min(first + step, dims[0])));
-    const auto cast_rows = HT_TRY(some.template cast<To>());
+    const auto row_group = HT_TRY(table.slice(first, std::min(first + step, dims[0])));
+    const auto cast_rows = HT_TRY(row_group.template cast<To>());
     into = std::copy_n(cast_rows.data() + (id - first) * dims[1], dims[1], into);
   }
   return result;
@@ -167,8 +167,6 @@ template <class To, RuntimeWeights W, class Id>
 
 /// Tables whose rows `embedding` gathers as `To`, on the table's device. Rank 2; `To` holds every value of
 /// the table.
-///
-/// The concept refuses tables that would lose values at compile time:
 ///
 ///   static_assert(ht::TableOf<ht::Tensor<const ht::F16, ht::Rank<2>>, ht::F32>);
 ///   static_assert(ht::TableOf<ht::BlockTensor<ht::Q6_K, ht::Rank<2>>, ht::F32>);

@@ -20,7 +20,8 @@
 // the dtype is user-defined. x and bias may have any strides.
 //
 // Static extents that differ do not compile; dynamic extents that differ return `shape_mismatch`. An
-// unreadable page of a mapped file is an Error. The functions are thread-safe; each call uses all processors.
+// unreadable page of a mapped file is an Error. The functions are thread-safe. Each call uses the threads of
+// `LinearOptions::workers`, by default one per processor.
 //
 // Below the panel threshold, the result depends neither on the number of threads nor on the processor:
 // products are added in a fixed order, F32 products by fused multiply-add. CBLAS uses its own order and its
@@ -131,8 +132,8 @@ struct WeightRows {
   Bytes touched{};
 };
 
-/// `batch` vectors in row-major order. The length of a vector is the number of columns of all weights of a
-/// call. A view of contiguous elements.
+/// `batch` vectors in row-major order. All weights of a call have the same number of columns, which is the
+/// length of a vector. A view of contiguous elements.
 template <class T>
 struct LinearInput {
   const T* x = nullptr;
@@ -155,8 +156,9 @@ struct LinearProduct {
 [[nodiscard]] Result<void> run_linear(std::span<const LinearProduct<double>> products,
                                       const LinearInput<double>& input, const LinearOptions& options);
 
-/// `shape_mismatch` unless the extent `of_x` of x is the number of columns of the weights.
-[[nodiscard]] Result<void> check_inner_extents(layout::Extents x, layout::Extents weights, std::size_t of_x);
+/// `shape_mismatch` unless the extent `dimension` of x is the number of columns of the weights.
+[[nodiscard]] Result<void> check_inner_extents(layout::Extents x, layout::Extents weights,
+                                               std::size_t dimension);
 /// `shape_mismatch` unless the bias has an element for each row of the weights.
 [[nodiscard]] Result<void> check_bias_extent(layout::Extents bias, layout::Extents weights);
 
@@ -171,7 +173,7 @@ template <class D, class S, class Dev>
 }
 [[nodiscard]] Result<Bytes> touched_by(const RuntimeMatrix& weights);
 
-/// The rows of weights that touch these bytes.
+/// Describes the rows of the weights. `touched` is the result of `touched_by`.
 template <class E, class S>
 [[nodiscard]] WeightRows rows_of(const BlockTensor<E, S>& weights, Bytes touched) noexcept {
   const std::int64_t columns = weights.extent(1);
@@ -222,7 +224,7 @@ template <class D, class S, class Dev>
           .touched = touched};
 }
 
-/// The number of vectors in x. 1 for a vector: x of rank 1.
+/// The number of vectors in x; 1 if x has rank 1.
 template <class SX>
 [[nodiscard]] std::int64_t batch_of(const SX& shape) noexcept {
   std::int64_t batch = 1;
@@ -231,7 +233,7 @@ template <class SX>
   return batch;
 }
 
-// The caller has checked the extents. Weights that kernels cannot read are cast once and multiplied then. x
+// The caller has checked the extents. Weights that kernels cannot read are cast once and then multiplied. x
 // and bias are copied unless they are contiguous.
 template <class D, class SX, class T, class SB, class Dev, class Out>
 [[nodiscard]] Result<void> linear_on_host(const Tensor<const D, SX, Dev>& x, const T& weights,
@@ -248,9 +250,9 @@ template <class D, class SX, class T, class SB, class Dev, class Out>
   std::array<Bytes, 3> touched{rows.touched, Bytes(), Bytes()};
   touched[1] = HT_TRY(vectors.bytes());
   if (bias == nullptr) return guarded(touched, [&] { return run_linear(products, input, options); });
-  const auto added = HT_TRY(bias->contiguous());
-  product.bias = added.data();
-  touched[2] = HT_TRY(added.bytes());
+  const auto dense_bias = HT_TRY(bias->contiguous());
+  product.bias = dense_bias.data();
+  touched[2] = HT_TRY(dense_bias.bytes());
   return guarded(touched, [&] { return run_linear(products, input, options); });
 }
 
@@ -267,9 +269,9 @@ template <class D, class SX, class T, class SB, class Dev>
   extents[last] = weights.extent(0);
   const auto shape = Out::ShapeType::assume(extents);
   if constexpr (HasOperation<Dev, operation::Linear, Out, Tensor<const D, SX, Dev>, T>) {
-    const ComputeOptions where{.workers = options.workers, .queue = options.queue};
-    if (bias == nullptr) return run_on_device<Out>(operation::Linear{}, shape, where, x, weights);
-    return run_on_device<Out>(operation::Linear{}, shape, where, x, weights, *bias);
+    const ComputeOptions compute_options{.workers = options.workers, .queue = options.queue};
+    if (bias == nullptr) return run_on_device<Out>(operation::Linear{}, shape, compute_options, x, weights);
+    return run_on_device<Out>(operation::Linear{}, shape, compute_options, x, weights, *bias);
   } else {
     auto result = HT_TRY(Out::zeros(shape));
     HT_TRY(linear_on_host(x, weights, bias, options, result));
@@ -346,8 +348,8 @@ template <class SW, class SX>
 concept ProductExtentsMayMatch = (SX::rank == 1 || SX::rank == 2) && SW::rank == 2 &&
                                  detail::extents_may_match(SX::static_extents[0], SW::static_extents[1]);
 
-/// Returns y[..., i] = Σ_j x[..., j] · w[i, j], in new memory. x has any rank from 1 on, and the result has
-/// the same rank: Result<Tensor<D, …, Dev>>.
+/// Returns y[..., i] = Σ_j x[..., j] · w[i, j], in new memory. x has rank 1 or more, and the result has the
+/// same rank: Result<Tensor<D, …, Dev>>.
 template <class D, class SX, class W, class Dev>
   requires Computes<Dev, slice::Linear, D> && LinearExtentsMayMatch<SX, typename W::ShapeType> &&
            HasLinear<Dev, D, SX, W>
@@ -366,8 +368,9 @@ template <class D, class SX, class W, class DB, class SB, class Dev>
 [[nodiscard]] auto linear(const Tensor<D, SX, Dev>& x, const W& weights, const Tensor<DB, SB, Dev>& bias,
                           const LinearOptions& options = {}) {
   using DType = std::remove_const_t<D>;
-  const Tensor<const DType, SB, Dev> added(bias);
-  return detail::linear<DType>(Tensor<const DType, SX, Dev>(x), detail::stored_of(weights), &added, options);
+  const Tensor<const DType, SB, Dev> const_bias(bias);
+  return detail::linear<DType>(Tensor<const DType, SX, Dev>(x), detail::stored_of(weights), &const_bias,
+                               options);
 }
 
 /// The same with weights whose type is known at run time: `shape_mismatch` unless they are a matrix,
@@ -390,16 +393,16 @@ template <class D, class SX, RuntimeWeights W, class DB, class SB>
     -> Result<Tensor<std::remove_const_t<D>, detail::LinearShape<SX, Rank<2>>>> {
   using DType = std::remove_const_t<D>;
   const auto matrix = HT_TRY(detail::matrix_of<DType>(weights));
-  const Tensor<const DType, SB> added(bias);
-  return detail::linear<DType>(Tensor<const DType, SX>(x), matrix, &added, options);
+  const Tensor<const DType, SB> const_bias(bias);
+  return detail::linear<DType>(Tensor<const DType, SX>(x), matrix, &const_bias, options);
 }
 
 /// Returns the products of x with several weights, each as `linear` with one weight returns it. Threads do
 /// not wait for each other between products, and x is rounded to int8 once for all weights of one block size.
 /// From the panel threshold on, products run one after another.
 ///
-/// Returns Result<std::array<Tensor<D, …>, N>>, in the order of the weights. The number of rows may differ
-/// between weights, the number of columns not:
+/// Returns Result<std::array<Tensor<D, …>, N>>, in the order of the weights. Weights may differ in their
+/// number of rows, but not in their number of columns:
 ///
 ///   const auto [gate, up] = HT_TRY(ht::linear(x, std::array{ffn_gate, ffn_up}));      // AnyTensors
 template <class D, class SX, RuntimeWeights W, std::size_t N>

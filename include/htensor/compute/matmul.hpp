@@ -123,9 +123,9 @@ template <class A, class B, class SA, class SB, class Dev>
     return detail::run_on_device<Out>(operation::Matmul{}, shape, options, a, b);
   } else {
     auto result = HT_TRY(Out::zeros(shape));
-    const auto of_a = HT_TRY(placement::touched_bytes<A>(a.data(), extents_a, a.strides()));
-    const auto of_b = HT_TRY(placement::touched_bytes<B>(b.data(), extents_b, b.strides()));
-    const std::array<Bytes, 2> touched{of_a, of_b};
+    const auto a_bytes = HT_TRY(placement::touched_bytes<A>(a.data(), extents_a, a.strides()));
+    const auto b_bytes = HT_TRY(placement::touched_bytes<B>(b.data(), extents_b, b.strides()));
+    const std::array<Bytes, 2> touched{a_bytes, b_bytes};
     using View = detail::HostView<typename Out::Element>;
     HT_TRY(guarded(touched, [&] {
       return detail::multiply_matrices(View{a.data(), extents_a, a.strides()},

@@ -8,8 +8,8 @@
 //
 // Inputs are F32 or F64 with any strides and may be mapped; an unreadable page is an Error. Results are
 // contiguous, in new memory, in the dtype of the input. A row is the last dimension. Large inputs are split
-// across all processors; results depend neither on the number of processors nor on their model. Many threads
-// may call the functions at once.
+// across the threads of `ComputeOptions::workers`; results depend neither on the number of threads nor on the
+// processor. Many threads may call the functions at once.
 //
 // On OpenCL devices the same functions run kernels of the device; weights are tensors on the device.
 // `ComputeOptions` selects the threads of the host or the queue of the device.
@@ -24,6 +24,8 @@
 //   silu, swiglu   6 u |y|, where |y| is at least 2^-100 (F32) or 2^-1000 (F64)
 //   gelu           F32: 1.01 u |y|; F64: 16 u |y| (exact), (16 + 8 |x| + x²|x|) u |y| (tanh); same range
 //   rope           4 u (|a| + |b|) for a pair (a, b), and 2^-48 of the angle
+//
+// The bounds of rms_norm, layer_norm and rope hold for results that are not subnormal.
 //
 // Ownership: inputs, weights and options are borrowed during the call; no result shares memory with an input.
 //
@@ -79,21 +81,21 @@ struct RopeOptions {
 
   /// A wrong choice gives wrong numbers, not an Error.
   Pairs pairs = Pairs::interleaved;
-  /// Pair i of a head is rotated by the angle position · base^(-2i / rotated), where `rotated` is the number
-  /// below.
+  /// Pair i of a head is rotated by the angle position · base^(-2i / rotated_elements), where
+  /// `rotated_elements` is the number below.
   double base = 10000.0;
-  /// The position of the first token; token t is at `first_position + t`. The number of tokens in the cache,
-  /// when a prompt is continued.
+  /// The position of the first token; token t is at `first_position + t`. To continue a prompt, set the
+  /// number of tokens in the cache.
   std::int64_t first_position = 0;
   /// The number of leading elements of each head to rotate, an even number; the rest is copied. 0 rotates
   /// all.
-  std::int64_t rotated = 0;
+  std::int64_t rotated_elements = 0;
   /// Divisors of the angles, one per pair, as in Llama 3.1 and later (`rope_freqs.weight` in GGUF files).
   /// Empty means 1 for all pairs. The caller keeps the array alive.
   std::span<const double> frequency_factors{};
 };
 
-/// The shape of one row: the last dimension of S. The shape that weights of norms have.
+/// The shape of one row, which the weights of norms have: the last dimension of S.
 template <class S>
   requires(S::rank >= 1)
 using RowShape = Shape<S::static_extents[static_cast<std::size_t>(S::rank - 1)]>;
@@ -127,7 +129,7 @@ template <class T>
 [[nodiscard]] Result<void> argmax(const HostView<T>& x, std::int64_t* into, const ComputeOptions& options);
 
 /// `shape_mismatch` unless the weight has as many elements as a row.
-[[nodiscard]] Result<void> check_row_weight(layout::Extents extents, layout::Extents of_weight);
+[[nodiscard]] Result<void> check_row_weight(layout::Extents extents, layout::Extents weight);
 /// `bad_shape` if there are rows without elements.
 [[nodiscard]] Result<void> check_rows_have_elements(layout::Extents extents);
 /// The number of elements of a head that `rope` rotates, or `bad_shape`.
@@ -146,8 +148,8 @@ template <class Out, class D, class S, class Dev, class Fill>
   using Element = typename Tensor<D, S, Dev>::Element;
   auto result = HT_TRY(Out::zeros(shape));
   const auto extents = x.shape().extents();
-  const auto of_x = HT_TRY(placement::touched_bytes<D>(x.data(), extents, x.strides()));
-  const std::array<Bytes, 3> touched{of_x, weights[0], weights[1]};
+  const auto x_bytes = HT_TRY(placement::touched_bytes<D>(x.data(), extents, x.strides()));
+  const std::array<Bytes, 3> touched{x_bytes, weights[0], weights[1]};
   HT_TRY(guarded(touched,
                  [&] { return fill(HostView<Element>{x.data(), extents, x.strides()}, result.data()); }));
   return result;
@@ -165,7 +167,7 @@ template <class Op, class D, class S, class Dev, class Fill>
   }
 }
 
-/// The device calculates `Op` of a tensor of shape S and of weights.
+/// The device calculates `Op` of a tensor of shape S and of these weights.
 template <class Dev, class Op, class D, class S, class... Weights>
 concept HasNn = CanRun<Dev, slice::Nn, D, Op, Like<D, S, Dev>, Tensor<D, S, Dev>, Weights...>;
 
@@ -234,12 +236,12 @@ template <class D, class S, class Dev, class W, class B>
   } else {
     const auto weights = HT_TRY(detail::dense_weight<std::remove_const_t<D>>(weight));
     const auto biases = HT_TRY(detail::dense_weight<std::remove_const_t<D>>(bias));
-    const auto of_weights = HT_TRY(weights.bytes());
-    const auto of_biases = HT_TRY(biases.bytes());
+    const auto weights_bytes = HT_TRY(weights.bytes());
+    const auto biases_bytes = HT_TRY(biases.bytes());
     const auto fill = [&](const auto& view, auto* into) {
       return detail::layer_norm(view, weights.data(), biases.data(), epsilon, into, options);
     };
-    return detail::calculate<Out>(x, x.shape(), fill, {of_weights, of_biases});
+    return detail::calculate<Out>(x, x.shape(), fill, {weights_bytes, biases_bytes});
   }
 }
 
@@ -299,19 +301,19 @@ template <class D, class X, class S, class XS, class Dev>
     return detail::run_on_device<Out>(operation::Swiglu{}, gate.shape(), options, gate, x);
   } else {
     const auto extents = x.shape().extents();
-    const auto of_x = HT_TRY(placement::touched_bytes<X>(x.data(), extents, x.strides()));
+    const auto x_bytes = HT_TRY(placement::touched_bytes<X>(x.data(), extents, x.strides()));
     const detail::HostView<typename D::Element> other{x.data(), extents, x.strides()};
     const auto fill = [&](const auto& view, auto* into) {
       return detail::swiglu(view, other, into, options);
     };
-    return detail::calculate<Out>(gate, gate.shape(), fill, {of_x});
+    return detail::calculate<Out>(gate, gate.shape(), fill, {x_bytes});
   }
 }
 
 /// Rotary position embedding: rotates the pairs of each head by angles that grow with the token's position. x
 /// is [tokens, heads, head_size]. `bad_shape` if the number of rotated elements is odd or exceeds the head;
 /// `shape_mismatch` if the number of frequency factors is neither 0 nor the number of pairs. Angles are
-/// calculated in F64 on the host, also for devices. Elements behind the rotated ones are copied. For [heads,
+/// calculated in F64 on the host, also for devices. Elements after the rotated ones are copied. For [heads,
 /// tokens, head_size], pass `x.transpose<0, 1>()`; the result has the transposed shape.
 template <class D, class S, class Dev>
   requires detail::HasNn<Dev, operation::Rope, D, S, Tensor<const D, Rank<2>, Dev>,
@@ -328,10 +330,10 @@ template <class D, class S, class Dev>
     const auto cosines = HT_TRY(Tensor<DType, Rank<2>>::zeros(shape));
     const auto sines = HT_TRY(Tensor<DType, Rank<2>>::zeros(shape));
     HT_TRY(detail::fill_rope_angles(rope, x.extent(0), pairs, cosines.data(), sines.data()));
-    const auto cosines_there = HT_TRY(to_device<Dev>(cosines, options));
-    const auto sines_there = HT_TRY(to_device<Dev>(sines, options));
+    const auto device_cosines = HT_TRY(to_device<Dev>(cosines, options));
+    const auto device_sines = HT_TRY(to_device<Dev>(sines, options));
     const operation::Rope op{.is_interleaved = rope.pairs == RopeOptions::Pairs::interleaved};
-    return detail::run_on_device<Out>(op, x.shape(), options, x, cosines_there, sines_there);
+    return detail::run_on_device<Out>(op, x.shape(), options, x, device_cosines, device_sines);
   } else {
     return detail::calculate<Out>(
         x, x.shape(), [&](const auto& view, auto* into) { return detail::rope(view, rope, into, options); });

@@ -143,10 +143,11 @@ template <class D, class W>
 //   const auto q = HT_TRY(ht::linear(x, w));                 // same bits as the typed overload
 //   const auto norm = HT_TRY(HT_TRY(model["output_norm.weight"]).cast<ht::F32>());   // small: copy it
 //
-// Row-major, little-endian weights are read in place. Each call casts the following weights to new memory; if
-// a program uses such weights often, it should cast them once: splats, column-major and big-endian weights,
-// dense weights that are not aligned for their dtype, weights in a file that is not mapped as a whole or was
-// opened with FaultPolicy::off. `would_lose` if the dtype of the operation does not hold their values.
+// Row-major, little-endian weights are read in place. Other weights are cast to new memory in each call:
+// splats, column-major and big-endian weights, dense weights that are not aligned for their dtype, and
+// weights in a file that is not mapped as a whole or was opened with FaultPolicy::off. A program that uses
+// such weights often should cast them once. `would_lose` if the dtype of the operation does not hold the
+// values of the weights.
 
 /// Stored weights whose type is known at run time. `view` returns stored bytes, in place or in a buffer;
 /// `is_plain` is true if they are row-major and little-endian. `cast<D>` returns all elements as D in
@@ -176,13 +177,13 @@ struct RuntimeMatrix {
   std::int64_t row_bytes = 0;
   Rank<2> extents{0, 0};
   Bytes touched{};
-  Storage owner{};  // of a copy; else empty
+  Storage owner{};  // owns the copy; empty if the rows are read in place
 
   [[nodiscard]] Rank<2> shape() const noexcept { return extents; }
   [[nodiscard]] std::int64_t extent(std::size_t i) const noexcept { return extents.extents()[i]; }
 };
 
-/// Type-erased calls of the members of RuntimeWeights. Valid during the call in which it is made.
+/// Type-erased access to an object that satisfies RuntimeWeights. Valid as long as the object.
 struct ErasedWeights {
   std::string_view name;
   ElementType type;
@@ -194,23 +195,23 @@ struct ErasedWeights {
                         std::vector<std::byte>& buffer);
 };
 
-/// Rows of `weights` that kernels of `wanted` read in place; nullopt if they have to be cast first.
+/// Rows of `weights` that kernels of `target` read in place; nullopt if they have to be cast first.
 /// `shape_mismatch` unless the weights have two dimensions, `would_lose` or `unsupported_encoding` unless
-/// `wanted` holds every value of their type.
+/// `target` holds every value of their type.
 [[nodiscard]] Result<std::optional<RuntimeMatrix>> rows_in_place(const ErasedWeights& weights,
-                                                                 const ElementType& wanted);
+                                                                 const ElementType& target);
 template <class D, RuntimeWeights W>
 [[nodiscard]] auto rows_in_place(const W& weights) {
-  const ErasedWeights erased{
-      .name = weights.name(),
-      .type = weights.type(),
-      .dims = weights.dims(),
-      .is_plain = weights.is_plain(),
-      .bytes = weights.byte_size(),
-      .weights = &weights,
-      .view = [](const void* of, std::uint64_t begin, std::uint64_t count, std::vector<std::byte>& buffer) {
-        return static_cast<const W*>(of)->view(begin, count, buffer);
-      }};
+  const ErasedWeights erased{.name = weights.name(),
+                             .type = weights.type(),
+                             .dims = weights.dims(),
+                             .is_plain = weights.is_plain(),
+                             .bytes = weights.byte_size(),
+                             .weights = &weights,
+                             .view = [](const void* object, std::uint64_t begin, std::uint64_t count,
+                                        std::vector<std::byte>& buffer) {
+                               return static_cast<const W*>(object)->view(begin, count, buffer);
+                             }};
   return rows_in_place(erased, element_type_of<D>());
 }
 

@@ -154,8 +154,8 @@ struct ConvertOptions {
   std::uint64_t alignment = 0;
   /// Orders tensors as the format's reference writer does, so that files are identical byte for byte.
   bool canonical = false;
-  /// Makes all tensors row-major and little-endian. If false, only tensors whose layout the format cannot
-  /// store.
+  /// Makes all tensors row-major and little-endian. If false, only the tensors whose layout the format cannot
+  /// store are changed.
   bool normalize_layout = false;
   /// Places data so that a file system with reflinks can share its blocks with the source.
   bool share_blocks = false;
@@ -185,11 +185,11 @@ struct Loss {
   std::string name;
   Kind kind = Kind::metadata;
   bool is_tensor = false;
-  /// The rule of the format that the source breaks, as a sentence.
+  /// Why the data cannot be kept, as a sentence.
   std::string why;
   /// An alternative without the loss.
   std::string hint;
-  /// The type and shape before and after, for `raw_bytes`: "F8_E4M3 [8] → I8 [8]".
+  /// The type and shape before and after, for `raw_bytes` and `rounding`: "F8_E4M3 [8] → I8 [8]".
   std::string change{};
 };
 
@@ -226,8 +226,8 @@ struct ConversionPlan {
   [[nodiscard]] const std::filesystem::path& model_path() const noexcept;
 };
 
-/// Plans a conversion of this model. `would_lose` only for data that can neither be stored nor left out;
-/// other losses are in the plan.
+/// Plans a conversion of this model. `would_lose` only for data that can neither be stored nor left out, and
+/// for shards that the format cannot have; other losses are in the plan.
 [[nodiscard]] Result<ConversionPlan> plan_conversion(const Model& source, const std::filesystem::path& target,
                                                      const ConvertOptions& options = {});
 
@@ -253,7 +253,7 @@ struct Converted {
   std::vector<std::filesystem::path> written;
   std::uint64_t bytes = 0;
   CopiedBy copied_by;
-  /// Shards and index of the replaced set whose names were not reused.
+  /// Shards, index and seal of the replaced set whose names were not reused.
   std::vector<std::filesystem::path> removed{};
   /// The target's seal, if it was requested or the target was sealed before.
   std::optional<std::filesystem::path> seal;
@@ -276,7 +276,7 @@ class CheckedPlan {
 
   /// The files of the replaced set that `apply` removes, as in `Converted::removed`.
   [[nodiscard]] const std::vector<std::filesystem::path>& removed() const noexcept;
-  /// Writes the files. The checks are not repeated.
+  /// Writes the files. Only the old files and the old seal are looked up again, under the lock of a set.
   [[nodiscard]] Result<Converted> apply(const WorkOptions& work = {}) &&;
 
  private:
@@ -305,6 +305,7 @@ class CheckedPlan {
 
 /// Plans and applies in one call, with the errors of both.
 [[nodiscard]] Result<Converted> convert(const Model& source, const std::filesystem::path& target,
-                                        const ConvertOptions& options = {}, const ApplyOptions& how = {});
+                                        const ConvertOptions& options = {},
+                                        const ApplyOptions& apply_options = {});
 
 }  // namespace ht::inline v1

@@ -47,10 +47,11 @@ struct Differences {
     /// form. With a tolerance: the offset in the tensor of `a` of the first element that differs by more than
     /// the tolerance.
     std::optional<std::uint64_t> first_byte{};
-    /// The largest |a - b|, if both tensors have the same shape and real elements, of the same or different
-    /// dtypes. 0 if only bytes differ, as for -0.0 and 0.0; infinity if a NaN is compared with a number.
+    /// The largest |a - b|, if both tensors have the same shape and real elements, of the same dtype or of
+    /// types whose values F64 holds. 0 if only bytes differ, as for -0.0 and 0.0; infinity if a NaN is
+    /// compared with a number.
     std::optional<double> max_abs{};
-    /// The root mean square of a - b; set if `max_abs` is.
+    /// The root mean square of a - b; set if `max_abs` is and the tensors have elements.
     std::optional<double> rms{};
     /// The cosine of the angle between both tensors as vectors, over the elements that are finite in both;
     /// nullopt if one vector is zero.
@@ -65,7 +66,7 @@ struct Differences {
     /// The keys whose values differ in type or value.
     std::vector<std::string> differ{};
 
-    [[nodiscard]] bool none() const noexcept;
+    [[nodiscard]] bool empty() const noexcept;
   };
 
   std::vector<std::string> only_a{};

@@ -158,7 +158,7 @@ struct SaveOptions {
 [[nodiscard]] Result<Converted> save(const std::filesystem::path& target,
                                      std::span<const TensorToSave> tensors, const SaveOptions& options = {});
 
-/// Returns the files that `save` would write and its losses, and writes nothing. The plan describes these
+/// Returns the files that `save` would write and the losses, and writes nothing. The plan describes these
 /// tensors only; `apply` refuses it. Errors of the tensors and of the format.
 [[nodiscard]] Result<ConversionPlan> plan_save(const std::filesystem::path& target,
                                                std::span<const TensorToSave> tensors,
@@ -172,9 +172,9 @@ struct SaveOptions {
 /// Returns the caller's memory for a file of this many bytes; null means out of memory.
 using AllocateFile = std::function<std::byte*(std::uint64_t bytes)>;
 
-/// Writes the bytes of the file that `save` would write to memory. `allocate` is called once and returns this
-/// memory. `what.format` is required. After an error the memory has no defined contents. `bad_state` for
-/// shards and a seal, `out_of_memory`, and the errors of `save`.
+/// Writes to memory the bytes that `save` would write to a file. `allocate` is called once and returns this
+/// memory. `options.convert.format` is required. After an error the memory has no defined contents.
+/// `bad_state` for shards, a seal or a missing format, `out_of_memory`, and the errors of `save`.
 [[nodiscard]] Result<void> save_to_memory(std::span<const TensorToSave> tensors, const AllocateFile& allocate,
                                           const SaveOptions& options);
 
@@ -231,14 +231,15 @@ using MlirSink = std::function<Result<void>(std::string_view)>;
 [[nodiscard]] Result<std::string> mlir_text(const Model& model, const MlirOptions& options = {});
 
 /// Checks, before a conversion, that `write_mlir` can write its module afterwards. `already_exists` if the
-/// module is one of `model_files`, the files of the source and of the target, or exists and `how` does not
-/// allow its replacement; `write_failed` if the file cannot be written.
+/// module is one of `model_files`, the files of the source and of the target, or exists and `options` does
+/// not allow its replacement; `write_failed` if the file cannot be written.
 [[nodiscard]] Result<void> check_mlir_target(const std::filesystem::path& module,
                                              std::span<const std::filesystem::path> model_files,
-                                             const WriteOptions& how = {});
+                                             const WriteOptions& options = {});
 
 /// Writes the module to a file, atomically as `ht::write` does.
 [[nodiscard]] Result<void> write_mlir(const std::filesystem::path& path, const Model& model,
-                                      const MlirOptions& options = {}, const WriteOptions& how = {});
+                                      const MlirOptions& options = {},
+                                      const WriteOptions& write_options = {});
 
 }  // namespace ht::inline v1

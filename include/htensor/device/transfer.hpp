@@ -121,19 +121,19 @@ template <class D, class S, class Dev>
 [[nodiscard]] Result<Tensor<std::remove_const_t<D>, S>> to_host(const Tensor<D, S, Dev>& tensor,
                                                                 const ComputeOptions& options = {}) {
   using DType = std::remove_const_t<D>;
-  using There = Tensor<DType, S>;
+  using HostTensor = Tensor<DType, S>;
   const auto extents = tensor.shape().extents();
-  if (tensor.elements() == 0) return There::zeros(tensor.shape());
+  if (tensor.elements() == 0) return HostTensor::zeros(tensor.shape());
   const auto reach = HT_TRY(layout::reach(extents, tensor.strides()));
   const std::int64_t first = detail::index_at_byte_boundary<D>(tensor.data(), reach.lowest);
   const Bytes range = placement::bytes_between<D>(tensor.data(), {first, reach.highest});
   const auto offset =
       reinterpret_cast<std::uintptr_t>(range.data()) - placement::first_address(tensor.storage());
-  auto storage = HT_TRY(placement::allocate<typename There::Device>(range.size()));
+  auto storage = HT_TRY(placement::allocate<typename HostTensor::Device>(range.size()));
   const auto into = HT_TRY(storage.writable_bytes());
   HT_TRY(detail::copy_bytes_from<Dev>(tensor.storage(), offset, into, options));
-  if (first == 0 && tensor.is_contiguous()) return There::over(std::move(storage), tensor.shape());
-  auto gathered = HT_TRY(There::zeros(tensor.shape()));
+  if (first == 0 && tensor.is_contiguous()) return HostTensor::over(std::move(storage), tensor.shape());
+  auto gathered = HT_TRY(HostTensor::zeros(tensor.shape()));
   const auto from = placement::element_pointer<const DType>(storage, 0) + -first;
   auto to = gathered.data();
   detail::for_each_run(
@@ -209,8 +209,8 @@ struct DeviceDescription {
 
 template <class Dev>
 inline constexpr bool is_opencl = false;
-template <class Stream, int Index>
-inline constexpr bool is_opencl<OpenCl<Stream, Index>> = true;
+template <class Kind, int Index>
+inline constexpr bool is_opencl<OpenCl<Kind, Index>> = true;
 
 /// A command queue of an OpenCL device. Copies are handles to one queue; destroying the last copy releases
 /// it.

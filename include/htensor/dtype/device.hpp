@@ -99,7 +99,7 @@ struct Gelu {
 /// Inputs gate and x.
 struct Swiglu {};
 /// Inputs x[tokens, heads, head size], cosines[tokens, pairs] and sines[tokens, pairs]. `is_interleaved` is
-/// RopeOptions::Pairs.
+/// true for RopeOptions::Pairs::interleaved and false for `halves`.
 struct Rope {
   bool is_interleaved = true;
 };
@@ -198,7 +198,7 @@ struct Host {
   static constexpr bool stores = true;
   template <class Slice, class D>
   static constexpr bool computes =
-      std::same_as<Slice, slice::Core> ? Multipliable<D> : contains<D, DTypeList<F32, F64>>;
+      std::same_as<Slice, slice::Core> ? IsArithmetic<D> : contains<D, DTypeList<F32, F64>>;
 };
 
 // OpenCL. The functions are in the library (src/device). The first call loads the OpenCL library; without it,
@@ -232,11 +232,11 @@ template <class T>
   return view;
 }
 
-// These aliases depend on `Stream`, so that the compiler checks calls only when Storage is complete.
-template <class Stream>
-using TargetOf = std::conditional_t<Stream::is_gpu, Target, Target>;
-template <class Stream>
-using StorageOf = std::conditional_t<Stream::is_gpu, Storage, Storage>;
+// These aliases depend on `Kind`, so that the compiler checks calls only when Storage is complete.
+template <class Kind>
+using TargetOf = std::conditional_t<Kind::is_gpu, Target, Target>;
+template <class Kind>
+using StorageOf = std::conditional_t<Kind::is_gpu, Storage, Storage>;
 
 using Operation = std::variant<std::plus<>, std::minus<>, std::multiplies<>, std::divides<>, operation::Copy,
                                operation::Sum, operation::Max, operation::Matmul, operation::Linear,
@@ -260,7 +260,7 @@ using Operation = std::variant<std::plus<>, std::minus<>, std::multiplies<>, std
 /// bytes and work for every dtype of `DTypes`. Kernels of slice::Core compute with `Numbers`, kernels of the
 /// other slices with `Floats`.
 struct Gpu {
-  static constexpr std::string_view stream_name = "Gpu";
+  static constexpr std::string_view kind_name = "Gpu";
   static constexpr bool is_gpu = true;
   using DTypes = DTypeList<Bool, U4, I4, F4, F6_E2M3, F6_E3M2, U8, I8, F8_E4M3, F8_E5M2, F8_E4M3FNUZ,
                            F8_E5M2FNUZ, F8_E8M0, U16, I16, F16, BF16, U32, I32, F32, U64, I64, C64>;
@@ -268,7 +268,7 @@ struct Gpu {
   using Floats = DTypeList<F32>;
 };
 struct Cpu {
-  static constexpr std::string_view stream_name = "Cpu";
+  static constexpr std::string_view kind_name = "Cpu";
   static constexpr bool is_gpu = false;
   using DTypes = AllDTypes;
   using Numbers = DTypeList<U8, I8, U16, I16, F16, BF16, U32, I32, F32, U64, I64, F64>;
@@ -276,16 +276,16 @@ struct Cpu {
 };
 
 /// The Index-th OpenCL device of a kind. A process may use several devices.
-template <class Stream, int Index = 0>
+template <class Kind, int Index = 0>
   requires(Index >= 0 && Index < 10)
 struct OpenCl {
   using Slices = SliceList<slice::Core, slice::Linear, slice::Nn, slice::Conv>;
   static constexpr bool host_accessible = false;
   template <class D>
-  static constexpr bool stores = contains<D, typename Stream::DTypes>;
+  static constexpr bool stores = contains<D, typename Kind::DTypes>;
   template <class Slice, class D>
-  static constexpr bool computes = std::same_as<Slice, slice::Core> ? contains<D, typename Stream::Numbers>
-                                                                    : contains<D, typename Stream::Floats>;
+  static constexpr bool computes = std::same_as<Slice, slice::Core> ? contains<D, typename Kind::Numbers>
+                                                                    : contains<D, typename Kind::Floats>;
 
  private:
   // "OpenCl<Gpu>", "OpenCl<Gpu, 1>".
@@ -296,9 +296,9 @@ struct OpenCl {
                                                   'C',
                                                   'l',
                                                   '<',
-                                                  Stream::stream_name[0],
-                                                  Stream::stream_name[1],
-                                                  Stream::stream_name[2],
+                                                  Kind::kind_name[0],
+                                                  Kind::kind_name[1],
+                                                  Kind::kind_name[2],
                                                   Index == 0 ? '>' : ',',
                                                   ' ',
                                                   '0' + Index,
@@ -306,13 +306,13 @@ struct OpenCl {
 
  public:
   static constexpr std::string_view name{name_text.data(), Index == 0 ? 11U : 14U};
-  static constexpr detail::opencl::TargetOf<Stream> target{Stream::is_gpu, Index, name};
+  static constexpr detail::opencl::TargetOf<Kind> target{Kind::is_gpu, Index, name};
 
-  [[nodiscard]] static Result<detail::opencl::StorageOf<Stream>> allocate(
-      std::uint64_t bytes, const ComputeOptions& options = {}) {
+  [[nodiscard]] static Result<detail::opencl::StorageOf<Kind>> allocate(std::uint64_t bytes,
+                                                                        const ComputeOptions& options = {}) {
     return detail::opencl::allocate(target, bytes, options);
   }
-  [[nodiscard]] static Result<detail::opencl::StorageOf<Stream>> share(const Storage& owner, Bytes bytes) {
+  [[nodiscard]] static Result<detail::opencl::StorageOf<Kind>> share(const Storage& owner, Bytes bytes) {
     return detail::opencl::share(target, owner, bytes);
   }
   [[nodiscard]] static Result<void> copy_to_device(Bytes from, const Storage& to, std::uint64_t offset,

@@ -43,8 +43,7 @@
 //   };
 //
 // `Tensor<F8_E3M4, Rank<2>>` then works as for a dtype of the library, and casts that lose no value compile.
-// Only programs that define the same dtype with the same number can read the numbers of its tensors in a
-// file.
+// Only programs that define the same dtype with the same tag can read the elements of its tensors in a file.
 #pragma once
 
 #include <bit>
@@ -68,9 +67,9 @@ enum class DTypeTag : std::uint8_t { invalid = 0 };
 inline constexpr std::uint8_t first_user_tag = 192;
 
 /// The tag of the user-defined dtype number `n`, from 0 to 63. Another number does not compile. A program
-/// chooses the numbers of its own dtypes, and each number once.
+/// chooses the numbers of its own dtypes, and uses each number once.
 [[nodiscard]] consteval DTypeTag user_tag(int n) {
-  if (n < 0 || n > 255 - first_user_tag) throw "a user's tag is one of 0 to 63";
+  if (n < 0 || n > 255 - first_user_tag) throw "the number of a user-defined dtype is 0 to 63";
   return static_cast<DTypeTag>(first_user_tag + n);
 }
 
@@ -116,13 +115,13 @@ struct NumberFacts {
   bool has_negative_zero = false;
 };
 
-/// Whether every finite value of `a` is a value of `b`. The sign of a zero is part of its value. NaNs and
-/// infinities do not count.
-[[nodiscard]] constexpr bool holds_every_value(const NumberFacts& b, const NumberFacts& a) noexcept {
-  return (b.kind == NumberFacts::Kind::complex || a.kind != NumberFacts::Kind::complex) &&
-         b.digits >= a.digits && b.lowest_exponent <= a.lowest_exponent && b.largest >= a.largest &&
-         b.largest_negative >= a.largest_negative && (b.has_zero || !a.has_zero) &&
-         (b.has_negative_zero || !a.has_negative_zero);
+/// Whether every finite value of `inner` is a value of `outer`. The sign of a zero is part of its value. NaNs
+/// and infinities do not count.
+[[nodiscard]] constexpr bool holds_every_value(const NumberFacts& outer, const NumberFacts& inner) noexcept {
+  return (outer.kind == NumberFacts::Kind::complex || inner.kind != NumberFacts::Kind::complex) &&
+         outer.digits >= inner.digits && outer.lowest_exponent <= inner.lowest_exponent &&
+         outer.largest >= inner.largest && outer.largest_negative >= inner.largest_negative &&
+         (outer.has_zero || !inner.has_zero) && (outer.has_negative_zero || !inner.has_negative_zero);
 }
 
 /// The facts of an integer dtype in two's complement. `bits` is 1 to 64 with a sign bit included.
@@ -231,12 +230,12 @@ concept IsNumber = IsDType<T> && requires {
 
 /// A dtype with addition, subtraction and multiplication: integers, floating-point and complex numbers.
 template <class T>
-concept Multipliable = IsNumber<T> && T::number.kind != NumberFacts::Kind::boolean;
+concept IsArithmetic = IsNumber<T> && T::number.kind != NumberFacts::Kind::boolean;
 
 /// A number dtype that has an order within its family, by width: `width_rank`. `Bool` has none. A wider rank
 /// does not imply that every value fits: use LosslessTo (relations.hpp) for that question.
 template <class T>
-concept Precision = IsNumber<T> && requires {
+concept HasWidthRank = IsNumber<T> && requires {
   { T::width_rank } -> std::convertible_to<int>;
 };
 

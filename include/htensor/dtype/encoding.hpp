@@ -11,7 +11,7 @@
 //   ht::visit_encoding(type.encoding, [](auto e) { use(e.name); });    // from a tag to a C++ type
 //
 // Ownership: all objects here are values without memory of their own. The names are string literals of the
-// library. Only the name of a user-defined dtype belongs to the program, which keeps it as long as the
+// library, except the name of a user-defined dtype, which the program must keep valid as long as the
 // ElementType.
 //
 // Threads: values may be copied and read by many threads at once. The functions have no state and allocate no
@@ -36,8 +36,8 @@ namespace ht::inline v1 {
 /// it.
 enum class EncodingTag : std::uint8_t { dense = 0 };
 
-/// A block encoding at run time: `block_elements` elements take `block_bytes` bytes. Every encoding of the
-/// library is found by `find_encoding`; the members of an `E` from the list below have the same values.
+/// A block encoding at run time: `block_elements` elements take `block_bytes` bytes. `find_encoding` returns
+/// every encoding of the library; the types below, such as `Q4_K`, have the same values as static members.
 struct Encoding {
   EncodingTag tag = EncodingTag::dense;
   /// As ggml spells it: "Q4_K".

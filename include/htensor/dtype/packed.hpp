@@ -27,7 +27,7 @@
 #include <span>
 #include <type_traits>
 
-// Element counts and byte sizes of dense tensors. All multiplication of dimensions is here.
+// Element counts and byte sizes of dense tensors, checked for overflow.
 
 namespace ht::inline v1 {
 
@@ -51,7 +51,7 @@ inline constexpr bool is_packed = D::bits % 8 != 0;
 
 /// A dtype whose elements can be accessed in stored bytes: an Element of exactly the dtype's width, or a
 /// packed Element of fewer than 8 bits with `bits()` and `from_bits()`. A dtype of 12 bits, for example, has
-/// no such elements: its tensors can be stored in files, but not read one by one.
+/// no such elements: its tensors can be stored in files, but their elements cannot be accessed.
 template <class D>
 concept HasElements =
     IsDType<std::remove_const_t<D>> && std::is_trivially_copyable_v<typename D::Element> &&
@@ -69,13 +69,17 @@ struct PackedPlace {
   unsigned shift;
 };
 
+[[nodiscard]] constexpr PackedPlace packed_place(std::int64_t index, int bits) noexcept {
+  // Eight elements are a whole number of bytes: counting in groups of eight avoids overflow. The shift rounds
+  // down, because indices may be negative in views with negative strides.
+  const auto bit = static_cast<unsigned>(index & 7) * static_cast<unsigned>(bits);
+  return {(index >> 3) * bits + bit / 8, bit % 8};
+}
+
 template <class D>
 [[nodiscard]] constexpr PackedPlace packed_place(std::int64_t index) noexcept {
   static_assert(D::bits < 8, "a packed element spans two bytes at most");
-  // Eight elements are a whole number of bytes: counting in groups of eight avoids overflow. The shift rounds
-  // down, because indices may be negative in views with negative strides.
-  const auto bit = static_cast<unsigned>(index & 7) * static_cast<unsigned>(D::bits);
-  return {(index >> 3) * D::bits + bit / 8, bit % 8};
+  return packed_place(index, D::bits);
 }
 
 // Reads the second byte only if the element extends into that byte, so the last element never reads beyond
@@ -190,7 +194,7 @@ class PackedPointer {
   std::int64_t index_ = 0;
 };
 
-// Whole bytes have plain pointers, which compilers vectorize.
+// Elements of whole bytes have plain pointers, because compilers vectorize loops over them.
 template <class D>
 struct PointerTo {
   using Element = typename std::remove_const_t<D>::Element;

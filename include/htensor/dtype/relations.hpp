@@ -85,7 +85,7 @@ consteval auto common_of(DTypeList<Listed...>) {
 }
 
 template <class... Ds>
-using CommonAnswer = decltype(common_of<Ds...>(AllDTypes{}));
+using CommonResult = decltype(common_of<Ds...>(AllDTypes{}));
 
 }  // namespace detail
 
@@ -93,14 +93,14 @@ using CommonAnswer = decltype(common_of<Ds...>(AllDTypes{}));
 /// constraint: `Common` does not compile otherwise.
 template <class... Ds>
 concept HaveCommon = sizeof...(Ds) > 0 && (IsDType<Ds> && ...) &&
-                     !std::is_void_v<detail::CommonAnswer<Ds...>>;
+                     !std::is_void_v<detail::CommonResult<Ds...>>;
 
 /// The first dtype that holds every value of all given dtypes. The given dtypes come first, then the dtypes
 /// of the library from narrow to wide. The order of the arguments matters only if two of them hold the same
 /// values.
 template <class... Ds>
   requires HaveCommon<Ds...>
-using Common = typename detail::CommonAnswer<Ds...>::type;
+using Common = typename detail::CommonResult<Ds...>::type;
 
 // Conversion of a tag from a file to a static type. This is the only switch over dtypes.
 

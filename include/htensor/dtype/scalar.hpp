@@ -28,7 +28,8 @@
 //   float, double, integers     any element           explicit constructor, rounds once
 //   small floats of one family  wider ones            implicit, exact
 //   small floats                other small floats    static_cast, exact or rounded once
-//   I4, U4                      int, unsigned         implicit, exact
+//   I4                          signed integers       implicit, exact
+//   U4                          unsigned integers     implicit, exact
 //   I4, U4                      float, double         static_cast, exact
 //   Boolean                     bool                  implicit
 //   Boolean                     numbers               static_cast: 0 or 1
@@ -76,7 +77,7 @@ struct Parts {
   int exponent = 0;
 };
 
-// The layouts of the C++ types, so that one function converts to and from both.
+// The layouts of float and double, so that `decompose` and `compose` convert these types as well.
 inline constexpr FloatLayout float_layout{8, 23, 127, FloatLayout::Specials::ieee};
 inline constexpr FloatLayout double_layout{11, 52, 1023, FloatLayout::Specials::ieee};
 
@@ -111,8 +112,8 @@ inline constexpr FloatLayout double_layout{11, 52, 1023, FloatLayout::Specials::
   return decompose(double_layout, std::bit_cast<std::uint64_t>(value));
 }
 
-/// Decomposes an integer. Unsigned negation, because the magnitude of the lowest integer does not fit its
-/// type.
+/// Decomposes an integer. Negates it as unsigned, because the magnitude of the lowest integer does not fit
+/// its type.
 template <std::integral T>
 [[nodiscard]] constexpr Parts decompose(T value) noexcept {
   const bool negative = std::cmp_less(value, 0);
@@ -125,11 +126,11 @@ template <std::integral T>
 [[nodiscard]] constexpr std::uint64_t shift_right_rounded(std::uint64_t significand, int shift) noexcept {
   if (shift <= 0) return significand << -shift;
   if (shift > 64) return 0;
-  const std::uint64_t kept = shift < 64 ? significand >> shift : 0;
+  const std::uint64_t quotient = shift < 64 ? significand >> shift : 0;
   const std::uint64_t half = std::uint64_t{1} << (shift - 1);
   const std::uint64_t lost = significand & (half | (half - 1));
-  const bool up = lost > half || (lost == half && (kept & 1) != 0);
-  return kept + (up ? 1 : 0);
+  const bool up = lost > half || (lost == half && (quotient & 1) != 0);
+  return quotient + (up ? 1 : 0);
 }
 
 /// The code, without its sign, that represents a value beyond the largest finite value. The code of infinity
@@ -236,7 +237,7 @@ concept NativeNumber = NativeFloat<T> || NativeInt<T>;
 
 }  // namespace detail
 
-/// The dtype that has T as its Element: F32 for `float`. I32 for `std::int32_t`, C64 for
+/// The dtype that has T as its Element: F32 for `float`, I32 for `std::int32_t`, C64 for
 /// `std::complex<float>`, BF16 for `BF16::Element`. `bool`, `long double` and other types have no dtype, and
 /// their DTypeOf does not compile.
 template <class T>
@@ -285,7 +286,7 @@ template <class D>
 class SmallFloat {
   static_assert(D::bits == D::layout.bits() && D::bits <= 16, "the layout has the dtype's width");
   static_assert(D::layout.mantissa_bits > 0 || D::layout.specials != FloatLayout::Specials::ieee,
-                "without a mantissa there is no code for NaN beside infinity");
+                "without a mantissa, infinity leaves no code for NaN");
 
  public:
   /// The unsigned integer that holds the bits.
@@ -361,7 +362,7 @@ class SmallFloat {
 };
 
 /// A 4-bit integer. Conversion from a number rounds to nearest even and saturates; NaN becomes 0. The bits
-/// above the width are 0 in memory of this class. Comparison is by value, so a negative I4 is less than 0.
+/// above the width are always 0. Comparison is by value, so a negative I4 is less than 0.
 template <class D>
 class SmallInt {
  public:
@@ -373,14 +374,14 @@ class SmallInt {
 
   constexpr SmallInt() noexcept = default;
 
-  /// From an integer: values beyond the ends become the ends.
+  /// From an integer: values below `lowest` or above `highest` saturate.
   template <detail::NativeInt T>
   constexpr explicit SmallInt(T value) noexcept
       : bits_(to_bits(std::cmp_less(value, lowest)       ? lowest
                       : std::cmp_greater(value, highest) ? highest
                                                          : static_cast<int>(value))) {}
 
-  /// From a floating-point number: to nearest, ties to even; infinities become the ends.
+  /// From a floating-point number: to nearest, ties to even; infinities saturate.
   template <detail::NativeFloat T>
   constexpr explicit SmallInt(T value) noexcept : bits_(to_bits(nearest(value))) {}
 
@@ -413,7 +414,7 @@ class SmallInt {
   [[nodiscard]] static constexpr Bits to_bits(int value) noexcept {
     return static_cast<Bits>(static_cast<unsigned>(value) & mask);
   }
-  // The integer nearest to a floating-point number, within the ends. NaN is 0.
+  // The integer nearest to a floating-point number, clamped to [lowest, highest]. NaN is 0.
   template <class T>
   [[nodiscard]] static constexpr int nearest(T value) noexcept {
     if (value != value) return 0;

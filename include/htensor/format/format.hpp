@@ -57,10 +57,10 @@ struct Format {
   /// The value types that a format supports for metadata.
   enum class MetadataTypes : std::uint8_t { none, text, all };
 
-  /// A checksum of the data that a file stores in its header.
+  /// A checksum of the data; the file stores the checksum in its header.
   struct OwnChecksum {
     std::uint64_t header_bytes = 0;
-    /// The data; bytes between header and data are zero.
+    /// The range of the data. Bytes between header and data are zero.
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
     /// CRC-64/NVME.
@@ -196,8 +196,8 @@ struct EncodeOptions {
   std::uint64_t alignment = 0;
   /// Whether to store dtypes and shapes in formats without fields for them, as `TENSORv0:` in IRPA.
   bool tensor_notes = true;
-  /// Whether external entries of an IRPA file, whose data is in other files, stay there. If false, their data
-  /// goes into this file, as a merge of a model's files requires.
+  /// Whether the data of an IRPA file's external entries stays in the files that they name. If false, their
+  /// data goes into this file, as a merge of a model's files requires.
   bool keep_external = true;
   /// The block size of the file system, a power of two, or 0. Unless it is 0, each tensor keeps its offset
   /// modulo `block_bytes`, so that the file system can share whole blocks with the source (reflink). IRPA
@@ -242,7 +242,7 @@ struct Format::EditedHeader {
 [[nodiscard]] std::vector<Error> reader_warnings(std::string_view format, const Catalog& catalog);
 
 /// Returns the header and the layout of a file with the catalog's tensors, in catalog order. `would_lose` for
-/// data that the format cannot store, `misaligned` if the alignment is not a power of two.
+/// data that the format cannot store, `misaligned` if the alignment or the block size is not a power of two.
 [[nodiscard]] Result<Encoded> encode(const Format& format, const Catalog& catalog,
                                      const EncodeOptions& layout = {});
 /// The same by the name of one of the library's formats; `not_found` if there is none.

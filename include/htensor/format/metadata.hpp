@@ -30,7 +30,7 @@
 #include <vector>
 
 namespace ht::inline v1::detail {
-class NameStore;  // the names of a catalog, src/format/catalog/name_store.hpp
+class NameStore;  // names of tensors or keys of metadata, src/format/catalog/name_store.hpp
 }
 
 namespace ht::inline v1 {
@@ -222,7 +222,7 @@ struct MetadataEdit {
   };
 
   std::string key;
-  /// A number in digits, `true` or `false`, a plain string, or an array as a JSON list. nullopt removes the
+  /// A decimal number, `true` or `false`, a plain string, or an array as a JSON list. nullopt removes the
   /// key.
   std::optional<std::string> value{};
   /// If nullopt, an existing key keeps its type and a new key is a string.

@@ -54,8 +54,8 @@ struct Seal {
 
   /// The maximum size of a chunk.
   static constexpr std::uint64_t chunk_bytes = std::uint64_t{4} << 20;
-  /// The size in bytes of the largest seal that is read or written; enough for CRC-64/NVME of 128 TiB in
-  /// large tensors.
+  /// The size in bytes of the largest seal that is read or written; enough for CRC-64/NVME of almost
+  /// 128 TiB in large tensors.
   static constexpr std::uint64_t max_bytes = std::uint64_t{256} << 20;
 
   HashAlgorithm algorithm = HashAlgorithm::crc64nvme;
@@ -134,7 +134,7 @@ struct ModelDigests {
 /// Writes the seal of all files of the model to `seal_path`. Unless `force` is set, an existing seal is first
 /// compared with the files (`checksum_mismatch`), then replaced. `already_exists` if the existing seal covers
 /// other files that still exist; `header_too_large` if the seal would be larger than `Seal::max_bytes`;
-/// `bad_state` for a model without files.
+/// `bad_state` for a model from memory, of several paths, or opened with `catalog_only`.
 [[nodiscard]] Result<SealedModel> seal(const Model& model, const SealOptions& options = {});
 
 /// Computes the digests that a seal would contain.
@@ -214,8 +214,9 @@ struct VerifyOptions {
 /// `checksum_mismatch`, `truncated`, `trailing_bytes`, `missing_shard`. `not_sealed` without a seal.
 [[nodiscard]] Result<void> verify(const Model& model, const VerifyOptions& options = {});
 
-/// Compares the tensor's bytes in memory, mapped or loaded, with its seal: `checksum_mismatch`, `not_sealed`.
-/// Reads the seal in each call; for all tensors, use `verify`.
+/// Compares the tensor's bytes with its seal: `checksum_mismatch`, `not_sealed`. Uses the bytes in memory if
+/// the tensor is loaded or its file can be mapped, else reads them. For a slice, compares the whole tensor.
+/// Reads the seal in each call; for all tensors, verify the model.
 [[nodiscard]] Result<void> verify(const AnyTensor& tensor, const WorkOptions& work = {});
 
 /// The same for memory that is mapped from a file; `not_sealed` for other memory.

@@ -34,9 +34,9 @@ struct Memory {
 
 class Source {
  public:
-  /// The class of the time that the first byte of a read takes.
+  /// The kind of storage that determines how long a read waits for its first byte.
   enum class Latency : std::uint8_t {
-    memory,  ///< a copy: memory, or a file system in memory
+    memory,  ///< memory, or a file system in memory
     near,    ///< a disk of this machine
     far,     ///< a network, another process, or unknown
   };
@@ -91,7 +91,7 @@ class Source {
   [[nodiscard]] virtual Identity identity() const noexcept = 0;
   [[nodiscard]] virtual Capabilities capabilities() const = 0;
 
-  /// Fills `into` from `offset` on. `truncated` if the source ends before `into` is full, `read_failed`.
+  /// Fills `into` from `offset` on. `truncated` if the source ends before `into` is full, else `read_failed`.
   [[nodiscard]] virtual Result<void> read(std::uint64_t offset, MutableBytes into) const = 0;
   /// `changed_underfoot` if the bytes may have changed since the source was opened. By default always
   /// succeeds.

@@ -48,15 +48,16 @@ struct LoadOptions {
   bool drop_after = false;
   /// Verifies headers and sizes first, then each byte during the load, against the model's seal or the
   /// checksum in a `.ht` file. `checksum_mismatch` names the tensor; `not_sealed` if the model has neither. A
-  /// stream delivers bytes before the seal's chunk, of at most 4 MiB, is verified.
+  /// stream delivers bytes before the chunk that contains them, of at most 4 MiB, is verified; the checksum
+  /// in a `.ht` file is verified after its last byte was read.
   bool verify = false;
   /// Cancellation and progress. A callback must not load from the same model.
   WorkOptions work{};
 };
 
 /// The result of a successful load. All tensors were loaded: `requested_bytes == bytes + resident_bytes`
-/// (except with `few`, which loads nothing: `bytes` is 0). Bytes that tensors share count once, except in
-/// `load_into`, where each target counts.
+/// (except for `mapped` with `few`, which loads nothing: `bytes` is 0). Bytes that tensors share count once,
+/// except in `load_into`, where each target counts.
 struct Loaded {
   io::Strategy::Choice choice;
   /// Stored bytes of all requested tensors.
@@ -68,11 +69,12 @@ struct Loaded {
   /// How many of `bytes` were in the page cache before, estimated by samples; nullopt if the kernel does not
   /// report it. `mapped` reads only the other bytes.
   std::optional<std::uint64_t> cached_bytes{};
-  /// How many of `bytes` passed through a ring and were not kept: all or 0.
+  /// How many of `bytes` were streamed, not kept in memory: all or 0.
   std::uint64_t streamed_bytes = 0;
   /// How many of `bytes` were read by direct I/O.
   std::uint64_t direct_bytes = 0;
-  /// Bytes whose checksums were verified; 0 with `few`.
+  /// Bytes whose checksums were verified, including `resident_bytes`. `mapped` with `few` loads nothing and
+  /// verifies only these.
   std::uint64_t verified_bytes = 0;
   /// The peak resident memory of the process after the load, including pages of mapped files; nullopt if the
   /// system does not report it.

@@ -69,8 +69,9 @@ class AnyTensor {
   /// nor in `bytes`, `read` and other functions. Writes last as long as the model or a private storage of the
   /// file. After a load with the strategy `read`, the result is the model's own memory, and writes are
   /// visible everywhere. Bytes of a source that is not a file are copied once per tensor. Errors are those of
-  /// `bytes`, and `changed_underfoot` if the file ends before the tensor does now; a private page that cannot
-  /// be read becomes zero and stays zero, and later guarded reads of that page and of pages after it fail.
+  /// `bytes`, and `changed_underfoot` if the file was truncated since it was opened and no longer contains
+  /// the whole tensor. A private page that cannot be read becomes zero and stays zero, and later guarded
+  /// reads of that page and of pages after it fail.
   [[nodiscard]] Result<Storage> private_storage() const;
 
   /// Fills `into` with bytes of the dense, row-major, little-endian form of the tensor, from byte `begin` of
@@ -93,8 +94,8 @@ class AnyTensor {
     /// How to round values that the dtype does not hold. nullopt allows no rounding: such a dtype is
     /// `would_lose`. Stochastic rounding depends on the index of the element in the result.
     std::optional<Rounding> rounding{};
-    /// Writes each element of fewer than 8 bits, as stored, into the low bits of its own byte. `dtype` must
-    /// not name another dtype.
+    /// Writes each element whose size is not a multiple of 8 bits into bytes of its own: its stored bits,
+    /// then zeros. `dtype` must not name another dtype.
     bool unpack = false;
     WorkOptions work{};
   };
@@ -199,10 +200,10 @@ class AnyTensor {
   /// The first row of a slice. The tensor must be a slice.
   [[nodiscard]] std::int64_t first_row() const noexcept;
   [[nodiscard]] bool is_resident() const noexcept { return resident_.owner != nullptr; }
-  /// The bytes of the whole tensor in place.
+  /// Returns the bytes of the whole tensor in place; maps them if they are not in memory.
   [[nodiscard]] Result<io::Strategy::MapDone> locate() const;
-  /// The bytes of this slice within those of the whole tensor.
-  [[nodiscard]] Result<Bytes> own_part(Bytes whole) const;
+  /// Returns the bytes of this slice; `whole` are the bytes of the whole tensor.
+  [[nodiscard]] Result<Bytes> slice_bytes(Bytes whole) const;
   [[nodiscard]] Result<void> check_contiguous() const;
   /// Copies from byte `first` of the row-major little-endian form on. `relayout` is null if the stored bytes
   /// have that form.

@@ -89,7 +89,7 @@ class BlockTensor {
     using Part = BlockTensor<E, detail::ShapeFrom<detail::with_dynamic<Rows, 0>()>>;
     auto extents = shape_.extents();
     const auto count = HT_TRY(layout::count_slice(extents[0], begin, end, 1));
-    const auto* const first = count == 0 ? data_ : data_ + bytes_of(begin * row_elements());
+    const auto* const first = count == 0 ? data_ : data_ + bytes_of(begin * elements_per_index());
     extents[0] = count;
     return Part(storage_, first, Part::ShapeType::assume(extents));
   }
@@ -104,7 +104,7 @@ class BlockTensor {
     HT_TRY(layout::check_index(std::array{index}, std::array{shape_.extent(0)}));
     typename Lower::ShapeType::Array extents{};
     for (std::size_t i = 0; i < extents.size(); ++i) extents[i] = shape_.extents()[i + 1];
-    const auto* const first = elements() == 0 ? data_ : data_ + bytes_of(index * row_elements());
+    const auto* const first = elements() == 0 ? data_ : data_ + bytes_of(index * elements_per_index());
     return Lower(storage_, first, Lower::ShapeType::assume(extents));
   }
 
@@ -117,7 +117,7 @@ class BlockTensor {
       : storage_(std::move(storage)), data_(data), shape_(shape) {}
 
   // The number of elements at one index of the outermost dimension.
-  [[nodiscard]] std::int64_t row_elements() const noexcept {
+  [[nodiscard]] std::int64_t elements_per_index() const noexcept {
     return shape_.extent(0) == 0 ? 0 : elements() / shape_.extent(0);
   }
   [[nodiscard]] static std::int64_t bytes_of(std::int64_t elements) noexcept {

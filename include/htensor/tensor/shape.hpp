@@ -28,14 +28,14 @@
 #include <type_traits>
 #include <utility>
 
-// Arithmetic on extents and strides, in elements. Independent of dtypes and of data.
-
 namespace ht::inline v1 {
 
 /// The maximum rank of typed tensors. Files may have tensors of higher rank.
 inline constexpr int max_rank = 8;
 
 }  // namespace ht::inline v1
+
+// Arithmetic on extents and strides, in elements. Independent of dtypes and of data.
 
 namespace ht::inline v1::layout {
 
@@ -235,7 +235,7 @@ consteval auto dynamic_extents() {
   return all;
 }
 
-// The extents of S after a slice of a dimension, whose length is known at run time only.
+// The extents of S after a slice of one dimension. The length of a slice is known at run time only.
 template <class S, int Dimension>
 consteval auto with_dynamic() {
   auto all = S::static_extents;

@@ -85,8 +85,8 @@ class Storage {
 
   [[nodiscard]] Bytes bytes() const noexcept;
   [[nodiscard]] bool writable() const noexcept;
-  /// Whether the bytes may be mapped pages of a file, whose reads can fail: true unless the origin is
-  /// `Owned`, and true for private pages.
+  /// Whether the bytes may be mapped pages of a file, whose reads can fail. True for every origin except
+  /// `Owned`; for `Owned`, true if the Storage was created with `may_be_mapped`. False for `Storage()`.
   [[nodiscard]] bool may_be_mapped() const noexcept;
   /// `bad_state` for read-only bytes.
   [[nodiscard]] Result<MutableBytes> writable_bytes() const;
@@ -108,8 +108,6 @@ class Storage {
 
 static_assert(sizeof(Storage) == 2 * sizeof(void*));
 
-// Checks that the elements of a Tensor are inside its Storage, before the Tensor is constructed.
-
 /// A device that allocates its own memory with a static `allocate(bytes)`.
 template <class Dev>
 concept Allocates = requires(std::uint64_t bytes) {
@@ -117,6 +115,9 @@ concept Allocates = requires(std::uint64_t bytes) {
 };
 
 }  // namespace ht::inline v1
+
+// Allocates memory for the elements of a Tensor, checks that they are inside its Storage before the Tensor is
+// constructed, and finds their bytes.
 
 namespace ht::inline v1::placement {
 
@@ -140,7 +141,8 @@ struct Claim {
 };
 
 /// Checks that all elements of the claim are inside its storage. `bad_shape`, `size_overflow`, `misaligned`,
-/// `out_of_bounds`; `bad_state` if the claim writes to read-only bytes.
+/// `out_of_bounds`; `bad_state` if the claim writes to read-only bytes, or if it is for the host and the
+/// storage is device memory.
 [[nodiscard]] Result<void> check(const Claim& claim);
 
 template <class Dev>

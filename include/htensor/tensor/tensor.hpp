@@ -238,8 +238,8 @@ class Tensor {
 
   /// A view of dense row-major elements in `storage`, starting at a byte offset. Fails unless the bytes are
   /// in the storage, aligned, and writable if the tensor is mutable. `out_of_bounds`, `misaligned`,
-  /// `bad_state` for a mutable tensor over read-only bytes; `bad_shape`, `size_overflow`. Copies nothing and
-  /// shares ownership of `storage`.
+  /// `bad_state` for a mutable tensor over read-only bytes and for a host tensor over device memory;
+  /// `bad_shape`, `size_overflow`. Copies nothing and shares ownership of `storage`.
   [[nodiscard]] static Result<Tensor> over(Storage storage, S shape, std::uint64_t offset = 0) {
     const auto extents = shape.extents();
     HT_TRY(layout::count_elements(extents));
@@ -284,16 +284,18 @@ class Tensor {
     requires(!read_only)
   Tensor(const Tensor<const D, OtherS, Dev>&) = delete;
 
-  /// The extents as a Shape; one extent, for a dimension in [0, rank); their product.
+  /// The extents as a Shape.
   [[nodiscard]] const S& shape() const noexcept { return shape_; }
   /// The distances between neighbours of each dimension, in elements.
   [[nodiscard]] const Array& strides() const noexcept { return strides_; }
+  /// One extent. `dimension` is in [0, rank): other numbers are undefined behaviour.
   [[nodiscard]] std::int64_t extent(int dimension) const noexcept { return shape_.extent(dimension); }
+  /// The number of elements: the product of the extents.
   [[nodiscard]] std::int64_t elements() const noexcept { return shape_.elements(); }
   /// The owner of the bytes, which may be larger than this view.
   [[nodiscard]] const Storage& storage() const noexcept { return storage_; }
-  /// The address of element (0, 0, …). On a device, an address of that device. Null may occur only without
-  /// elements.
+  /// The address of element (0, 0, …). On a device, an address of that device. May be null only if there are
+  /// no elements.
   [[nodiscard]] Pointer data() const noexcept { return data_; }
   /// Whether the elements are adjacent in row-major order, so that `data()` can be used as an array.
   [[nodiscard]] bool is_contiguous() const noexcept {
@@ -323,9 +325,8 @@ class Tensor {
     return guarded(touched, [&]() -> Element { return data_[offset]; });
   }
 
-  /// Iterates over the elements in row-major order. Reads of mapped pages are not guarded (see
-  /// base/fault.hpp). Forward iterators, which hold extents and strides by value. Elements are visited in
-  /// row-major order for any strides.
+  /// Iterates over the elements in row-major order, for any strides. Reads of mapped pages are not guarded
+  /// (see base/fault.hpp). The forward iterators hold extents and strides by value.
   [[nodiscard]] auto begin() const noexcept
     requires HostAccessible<Dev>
   {
@@ -378,8 +379,8 @@ class Tensor {
   }
 
   /// The same elements in another shape, without a copy. `bad_shape` if the strides would need a copy.
-  /// `shape_mismatch` if the number of elements differs. A contiguous tensor has every shape of as many
-  /// elements; `contiguous` makes one.
+  /// `shape_mismatch` if the number of elements differs. A contiguous tensor can take every shape with
+  /// this number of elements; call `contiguous` on other tensors first.
   template <IsShape NewShape>
   [[nodiscard]] Result<Tensor<D, NewShape, Dev>> reshape(NewShape shape = {}) const {
     typename NewShape::Array strides{};

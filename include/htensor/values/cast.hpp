@@ -91,7 +91,7 @@ struct Rounding {
   };
 
   Mode mode = Mode::nearest_even;
-  /// Whether values beyond the largest finite value become the largest finite value. Infinities too. Useful
+  /// Whether infinities and values beyond the largest finite value become the largest finite value. Useful
   /// for F8 formats, where one overflow would otherwise become NaN.
   bool saturate = false;
   /// The seed of `stochastic`.
@@ -165,8 +165,8 @@ template <IsEncoding E>
 }
 
 /// Converts contiguous elements on all processors with the kernels of the library. `first` is the row-major
-/// index of the first element. The types are any that `Rounding` and `cast` allow; the memory does not
-/// overlap.
+/// index of the first element. The types are any pair that `cast` or `cast_lossy` accepts. The memory
+/// does not overlap.
 [[nodiscard]] Result<void> convert_stored(const ElementType& from, const std::byte* stored,
                                           const ElementType& to, std::byte* into, std::int64_t count,
                                           const Rounding& rounding, std::uint64_t first);
@@ -218,8 +218,9 @@ template <class D, class To>
   return {};
 }
 
-// Converts in runs that are contiguous in both tensors, else element by element. Numbers of the elements are
-// counted over all runs, so that stochastic rounding does not depend on strides.
+// Converts runs that are contiguous in both tensors directly, other runs through short buffers, and elements
+// of user-defined dtypes one by one. Element indices are counted over all runs, so that stochastic rounding
+// does not depend on strides.
 template <class D, class S, class Dev, class To, class ToS>
 [[nodiscard]] Result<void> convert_into(const Tensor<D, S, Dev>& from, const Tensor<To, ToS, Dev>& into,
                                         const Rounding& rounding) {

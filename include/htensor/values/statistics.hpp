@@ -56,8 +56,8 @@ struct Statistics {
   double squared_deviations = 0;
 
   /// The count of finite values, which all members but the counts describe.
-  [[nodiscard]] std::uint64_t finite() const noexcept { return count - nans - infinities; }
-  /// NaN if no value is finite, as is `standard_deviation`.
+  [[nodiscard]] std::uint64_t finite_count() const noexcept { return count - nans - infinities; }
+  /// NaN if no value is finite. The same holds for `standard_deviation`.
   [[nodiscard]] double mean() const noexcept;
   /// The population standard deviation: divides by the count of finite values.
   [[nodiscard]] double standard_deviation() const noexcept;

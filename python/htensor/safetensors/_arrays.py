@@ -19,7 +19,7 @@ from ._errors import SafetensorError
 
 @contextmanager
 def _checked_shape(tensor: Tensor) -> Iterator[None]:
-    """Turns the ValueError of numpy for a shape of too many or too large dimensions into SafetensorError."""
+    """Converts the ValueError of numpy for a shape with too many or too large dimensions to SafetensorError."""
     try:
         yield
     except ValueError as error:

@@ -26,7 +26,7 @@ def resolve(index: object, shape: Sequence[int]) -> list[Index]:
             )
         index = slice(0, 0)
     items = _expand(list(index) if isinstance(index, tuple) else [index], len(shape))
-    found = [_one(item, i, shape[i] if i < len(shape) else 0) for i, item in enumerate(items)]
+    found = [_resolve_item(item, i, shape[i] if i < len(shape) else 0) for i, item in enumerate(items)]
     _check_bounds(found, items, shape)
     return found
 
@@ -42,7 +42,7 @@ def _expand(items: list[object], rank: int) -> list[object]:
     return items[:at] + [slice(None)] * missing + items[at + 1 :]
 
 
-def _one(item: object, dim: int, size: int) -> Index:
+def _resolve_item(item: object, dim: int, size: int) -> Index:
     if isinstance(item, slice):
         step = 1 if item.step is None else operator.index(item.step)
         if step <= 0:

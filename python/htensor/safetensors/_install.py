@@ -13,8 +13,8 @@ from typing import Any
 
 _PACKAGE = "safetensors"
 _OURS = "htensor.safetensors"
-# The reference keeps its classes in this module, and some programs import them from there.
-_CLASSES = ("_safetensors_rust", "safetensors_rust")
+# Names of the native module of the reference. It has the classes, and some programs import them from there.
+_NATIVE_MODULES = ("_safetensors_rust", "safetensors_rust")
 
 
 def replace_package() -> None:
@@ -25,7 +25,7 @@ def replace_package() -> None:
         sys.meta_path.insert(0, _Finder())
     package = importlib.import_module(_PACKAGE)
     # Code that finds the class by module and name, such as pickle, expects the module of the reference.
-    package.SafetensorError.__module__ = f"{_PACKAGE}.{_CLASSES[0]}"
+    package.SafetensorError.__module__ = f"{_PACKAGE}.{_NATIVE_MODULES[0]}"
     for framework in ("numpy", "torch"):
         # Importing torch takes seconds, so htensor.safetensors.torch is imported at first use.
         if framework in sys.modules:
@@ -41,7 +41,7 @@ class _Finder(DistributionFinder):
         package, _, module = fullname.partition(".")
         if package != _PACKAGE:
             return None
-        ours = _OURS if not module or module in _CLASSES else f"{_OURS}.{module}"
+        ours = _OURS if not module or module in _NATIVE_MODULES else f"{_OURS}.{module}"
         return ModuleSpec(fullname, _Alias(ours), is_package=not module)
 
     def find_distributions(self, context: Any = None) -> Iterable[Distribution]:

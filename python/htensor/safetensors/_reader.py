@@ -195,7 +195,7 @@ class _File:
     def load(self) -> None:
         """Reads the file into the model's own memory, unless the file is in the page cache or exceeds memory.
 
-        Direct I/O into large pages is faster than page faults, and `_private` then returns that memory.
+        Direct I/O into huge pages is faster than page faults, and `_private` then returns that memory.
         """
         if self.backend != "mmap" or self._is_cached():
             return

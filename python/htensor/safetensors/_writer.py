@@ -149,10 +149,10 @@ def copy_of(tensor: htensor.Tensor) -> bytearray:
     return data
 
 
-def _unsigned(value: object, what: str) -> int:
+def _unsigned(value: object, field: str) -> int:
     number = operator.index(value)  # type: ignore[arg-type]
     if not 0 <= number <= _MAX:
-        raise OverflowError(f"{what} has {number}, which is not from 0 to 2^64-1")
+        raise OverflowError(f"{field}: {number} is not between 0 and 2^64-1")
     return number
 
 
@@ -168,10 +168,10 @@ def _checked(
             raise TypeError(f"argument 'tensor_dict': '{type(name).__name__}' object is not an instance of 'str'")
         if not isinstance(spec, TensorSpec):
             raise TypeError(f"argument 'tensor_dict': '{type(spec).__name__}' object is not an instance of 'TensorSpec'")
-        for what, number in (*(("a dimension", size) for size in spec._shape), ("data_len", spec.data_len)):
+        for field, number in (*(("a dimension", size) for size in spec._shape), ("data_len", spec.data_len)):
             if number > _MAX_SIGNED:
                 raise SafetensorError(
-                    f"Error while serializing: tensor '{name}': {what} of {number} exceeds 2^63-1",
+                    f"Error while serializing: tensor '{name}': {field} of {number} exceeds 2^63-1",
                     code="bad_shape",
                     tensor=name,
                 )

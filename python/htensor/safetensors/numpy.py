@@ -24,7 +24,7 @@ def save(tensor_dict: dict[str, numpy.ndarray[Any, Any]], metadata: dict[str, st
     Arrays of any layout and byte order are stored row-major and little-endian. SafetensorError for dtypes that
     the format lacks.
     """
-    specs, kept = _specs(tensor_dict)
+    specs, owners = _specs(tensor_dict)
     return serialize(specs, metadata=metadata)
 
 
@@ -34,7 +34,7 @@ def save_file(
     metadata: dict[str, str] | None = None,
 ) -> None:
     """Writes the bytes of `save` to a file, which appears whole or not at all."""
-    specs, kept = _specs(tensor_dict)
+    specs, owners = _specs(tensor_dict)
     serialize_file(specs, filename, metadata=metadata)
 
 
@@ -56,11 +56,11 @@ def load_file(filename: str | os.PathLike[str], *, backend: str = "mmap") -> dic
 
 def _specs(tensor_dict: dict[str, numpy.ndarray[Any, Any]]) -> tuple[dict[str, TensorSpec], list[Any]]:
     """A spec for each array, and the objects that own their memory."""
-    specs, kept = {}, []
+    specs, owners = {}, []
     for name, array in tensor_dict.items():
         dense = numpy.ascontiguousarray(array, array.dtype.newbyteorder("="))
-        kept.append(dense)
+        owners.append(dense)
         specs[name] = TensorSpec(
             dtype=dense.dtype.name, shape=array.shape, data_ptr=dense.ctypes.data, data_len=dense.nbytes
         )
-    return specs, kept
+    return specs, owners

@@ -32,7 +32,7 @@ def save(tensors: dict[str, torch.Tensor], metadata: dict[str, str] | None = Non
 
     ValueError for other tensors, RuntimeError for tensors that share memory.
     """
-    specs, kept = _specs(tensors)
+    specs, owners = _specs(tensors)
     return serialize(specs, metadata=metadata)
 
 
@@ -45,7 +45,7 @@ def save_file(
 
     The tensors must not change during the call.
     """
-    specs, kept = _specs(tensors)
+    specs, owners = _specs(tensors)
     serialize_file(specs, filename, metadata=metadata)
 
 
@@ -80,9 +80,9 @@ def save_model(
     """
     state = model.state_dict()
     entries = dict(metadata or {})
-    for kept, removed in _remove_duplicate_names(state).items():
+    for stored, removed in _remove_duplicate_names(state).items():
         for name in removed:
-            entries.setdefault(name, kept)
+            entries.setdefault(name, stored)
             del state[name]
     if force_contiguous:
         state = {name: tensor.contiguous() for name, tensor in state.items()}
@@ -102,7 +102,7 @@ def load_model(
     *,
     backend: str = "mmap",
 ) -> tuple[set[str], list[str]]:
-    """Copies the tensors of a file into a module. The file needs one of each group that shares memory.
+    """Copies the tensors of a file into a module. The file needs one tensor of each group that shares memory.
 
     Returns the names that the file lacks, and the names that the module lacks. With `strict`, any such name
     raises RuntimeError.
@@ -216,10 +216,10 @@ def _remove_duplicate_names(
                 " since you could be storing much more memory than needed."
                 " hint: clone the tensors first"
             )
-        kept = min(complete & preferred or complete - discarded or complete)
-        others = sorted(group - {kept})
+        stored = min(complete & preferred or complete - discarded or complete)
+        others = sorted(group - {stored})
         if others:
-            removed[kept] = others
+            removed[stored] = others
     return removed
 
 
@@ -247,7 +247,7 @@ def _check(tensors: dict[str, torch.Tensor]) -> None:
 def _specs(tensors: dict[str, torch.Tensor]) -> tuple[dict[str, TensorSpec], list[torch.Tensor]]:
     """A spec for each tensor, and the tensors that own their memory."""
     _check(tensors)
-    specs, kept = {}, []
+    specs, owners = {}, []
     for name, tensor in tensors.items():
         if tensor.is_conj() or tensor.is_neg():
             tensor = tensor.resolve_conj().resolve_neg()
@@ -257,11 +257,11 @@ def _specs(tensors: dict[str, torch.Tensor]) -> tuple[dict[str, TensorSpec], lis
                 " hint: call .contiguous() on it, or save only the tensor of which it is a view."
             )
         host = tensor.to("cpu")
-        kept.append(host)
+        owners.append(host)
         specs[name] = TensorSpec(
             dtype=str(host.dtype).rpartition(".")[2],
             shape=tensor.shape,
             data_ptr=host.data_ptr(),
             data_len=host.nelement() * host.element_size(),
         )
-    return specs, kept
+    return specs, owners

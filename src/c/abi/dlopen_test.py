@@ -19,7 +19,7 @@ def preload(compiler):
         path = subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True).stdout.strip()
         if os.path.isabs(path) and os.path.exists(path):
             return path
-    print("skipped: the shared run time of the sanitizer was not found")
+    print("skipped: the shared runtime of the sanitizer was not found")
     sys.exit(77)
 
 

@@ -44,7 +44,7 @@ def compile_as(compiler, language, standard, include, source):
         sys.exit(f"{' '.join(command)}:\n{done.stderr}\n{pathlib.Path(source).read_text()}")
 
 
-def first_page(header):
+def header_example(header):
     lines = []
     for line in header.read_text(encoding="utf-8").splitlines():
         if not line.startswith("//"):
@@ -85,16 +85,16 @@ def main():
     bare = functions_without_comment(header)
     if bare:
         sys.exit("\n".join(["functions without a doc comment:", *bare]))
-    program = first_page(header)
+    program = header_example(header)
     if "int main" not in program:
-        sys.exit("htensor.h has no program on its first page")
+        sys.exit("htensor.h has no program in its first comment")
     sources = {
         "alone": "#include <htensor/htensor.h>\n",
         "twice": "#include <htensor/htensor.h>\n#include <htensor/htensor.h>\n",
         "before_dlpack": "#include <htensor/htensor.h>\n" + DLPACK + USE,
         "after_dlpack": DLPACK + "#include <htensor/htensor.h>\n" + USE,
     }
-    fragments = {"first_page": program}
+    fragments = {"header_example": program}
     for name, path in (("readme", readme), ("page", page)):
         fragments.update((f"{name}_block_{number}", text) for number, text in enumerate(programs_of(path)))
     with tempfile.TemporaryDirectory() as folder:

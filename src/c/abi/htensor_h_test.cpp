@@ -172,7 +172,7 @@ static_assert(same(HT_ROUND_NEAREST_EVEN, 1 + static_cast<int>(Rounding::Mode::n
               same(HT_ROUND_TOWARD_ZERO, 1 + static_cast<int>(Rounding::Mode::toward_zero)) &&
               same(HT_ROUND_STOCHASTIC, 1 + static_cast<int>(Rounding::Mode::stochastic)));
 
-// Structs without a `size` field are in arrays and never change.
+// Callers have arrays of these structs, which have no `size` field. Their layout never changes.
 static_assert(sizeof(ht_string) == 16 && sizeof(ht_value) == 32 && sizeof(ht_metadata_item) == 48 &&
               sizeof(ht_slice) == 24 && sizeof(ht_digest) == 40 && sizeof(ht_residency) == 32 &&
               sizeof(ht_rename) == 16 && sizeof(ht_type_rule) == 16 && sizeof(ht_metadata_edit) == 32);

@@ -161,7 +161,7 @@ const ht_error* Memory::error(const Error& error) {
 
 using ht::ErrorCode;
 
-// Names and sentences of codes are string literals, which end with NUL.
+// Names and descriptions of codes are string literals, which end with NUL.
 
 const char* ht_status_name(ht_status status) {
   if (status == HT_OK) return "ok";

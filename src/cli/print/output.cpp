@@ -49,7 +49,7 @@ void write(std::string_view text) {
 void write_object_start(std::string_view& text) {
   // If the verb's object has a "path" key, that key comes before any nested object.
   if (text.substr(0, text.find('{', 1)).find(R"("path":)") != std::string_view::npos) return;
-  text.remove_prefix(1);  // its brace is part of the opening
+  text.remove_prefix(1);  // `opening` has the brace
   write(block.opening);
 }
 
@@ -96,7 +96,7 @@ Exit run_for_paths(const std::vector<std::string>& paths, const PathAction& acti
     if (is_document && &path != &paths.front()) print(",");
     block = {.frame = frame, .opening = opening_of(path, frame)};
     const auto outcome =
-        interrupted() ? fail(interruption("not begun").at_path(path)) : run_for_path(path, action, common);
+        interrupted() ? fail(interruption("not started").at_path(path)) : run_for_path(path, action, common);
     const Exit status = outcome ? *outcome : report(outcome.error(), common.is_json());
     block = {.has_printed = true};
     worst = std::max(worst, status);
@@ -175,7 +175,7 @@ void warn_of_stale_seal(const std::optional<std::filesystem::path>& seal, const 
   if (!seal || common.quiet) return;
   const auto folder = seal->has_parent_path() ? seal->parent_path() : std::filesystem::path(".");
   print_error(fmt::format(
-      "  hint: {0} lists the file before it was replaced; renew it with `htensor seal --force {1}`\n",
+      "  hint: renew {0} with `htensor seal --force {1}`: it has the checksums of the replaced file\n",
       printable(seal->string()), printable(folder.string())));
 }
 

@@ -81,13 +81,13 @@ class OutputBuffer {
   std::string* into_ = nullptr;
 };
 
-/// Appends `[4,8]`, or `[4, 8]` where the separator is ", ".
+/// Appends `[4,8]`, or `[4, 8]` if the separator is ", ".
 void append_shape(OutputBuffer& out, std::span<const std::int64_t> dims, std::string_view separator);
 
 /// Appends formatted text, as the overloads for other buffers in text.hpp do.
 void vappend_text(OutputBuffer& out, fmt::string_view format, fmt::format_args args);
 
-/// Writes a line and, unless it is empty, its hint to stderr.
+/// Writes a line to stderr, and below it the hint unless the hint is empty.
 void print_diagnostic(std::string_view line, std::string_view hint);
 /// Reports an error that ends the verb, as JSON if requested and nothing was printed yet.
 [[nodiscard]] Exit report(const Error& error, bool json);

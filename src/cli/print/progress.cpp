@@ -56,13 +56,13 @@ void erase_progress() noexcept {
 
 WorkWithBar::WorkWithBar(const Common& common) : common_(common) {
   try {
-    watcher_ = std::jthread([stop = stop_](const std::stop_token& over) mutable {
+    watcher_ = std::jthread([work_stop = stop_](const std::stop_token& watcher_stop) mutable {
       std::mutex mutex;
-      std::condition_variable_any ended;
+      std::condition_variable_any stopped;
       std::unique_lock lock(mutex);
-      while (!ended.wait_for(lock, over, 20ms, [&] { return over.stop_requested(); })) {
+      while (!stopped.wait_for(lock, watcher_stop, 20ms, [&] { return watcher_stop.stop_requested(); })) {
         if (!interrupted()) continue;
-        stop.request_stop();
+        work_stop.request_stop();
         return;
       }
     });

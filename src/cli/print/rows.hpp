@@ -32,7 +32,8 @@ class Rows {
   /// The tensors whose names match. `not_found` if the filter matches no tensor.
   [[nodiscard]] static Result<Rows> of(const Model& model, const NameFilter& filter);
 
-  /// By "name" (natural order), "size" (largest first) or "offset" (splats last); other keys keep file order.
+  /// Sorts by "name" (natural order), "size" (largest first) or "offset" (splats last); other keys mean file
+  /// order.
   void sort(std::string_view key);
 
   /// Calls `visit(row)` for each row, until a visit that returns a Result fails. `cancelled` when the user

@@ -50,7 +50,7 @@ std::string short_number_text(double value) {
 }
 
 void append_statistics(OutputBuffer& out, const Statistics& facts, std::span<const std::int64_t> dims) {
-  const bool has_extremes = facts.finite() != 0;
+  const bool has_extremes = facts.finite_count() != 0;
   const auto append_extreme = [&](std::string_view label, double value, std::uint64_t index) {
     append_text(out, "{:<12}{}", label, short_number_text(value));
     if (has_extremes && !dims.empty()) append_text(out, " at {}", place_text(index, dims));
@@ -74,7 +74,7 @@ void append_json_statistics(OutputBuffer& out, const Statistics& facts) {
     detail::append_number(out, value, true);
   };
   const auto place = [&](std::uint64_t index) {
-    return facts.finite() != 0 ? std::optional(index) : std::nullopt;
+    return facts.finite_count() != 0 ? std::optional(index) : std::nullopt;
   };
   out.append(R"({"count":)", facts.count);
   append_value(R"(,"min":)", facts.min);

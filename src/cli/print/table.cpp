@@ -35,7 +35,8 @@ void Table::start_printing() {
   for (const auto& each : columns_) printable_text(each.column.title, display_width(each.column.title));
 }
 
-// Shortens the widest column that may be shortened, by one at a time, until the table fits.
+// Narrows the widest column that may be shortened, one character at a time, until the table fits or all such
+// columns have the minimum width.
 void Table::fit() {
   const std::size_t max_column_width = std::max(max_columns_, min_shortened);
   std::size_t total = gap.size() * (columns_.size() - 1);

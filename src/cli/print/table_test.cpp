@@ -62,7 +62,7 @@ TEST(Table, a_very_long_name_does_not_widen_other_rows) {
   EXPECT_LT(text.size(), 102'000U);
 }
 
-TEST(Table, rows_of_any_number_are_printed_through_one_buffer) {
+TEST(OutputBuffer, text_larger_than_the_buffer_is_printed) {
   std::string text;
   {
     OutputBuffer out(text);

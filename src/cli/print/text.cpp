@@ -122,7 +122,7 @@ std::size_t width_of(char32_t character) {
 std::optional<std::uint64_t> parse_size(std::string_view text) {
   const char* const begin = text.data();
   const char* const end = begin + text.size();
-  // Integers exactly; a double would round numbers above 2^53.
+  // The integer part is parsed exactly; a double would round numbers above 2^53.
   std::uint64_t whole = 0;
   const auto [after_whole, error] = std::from_chars(begin, end, whole);
   if (error != std::errc{}) return std::nullopt;

@@ -22,13 +22,14 @@ namespace ht::cli {
 [[nodiscard]] std::string size_text(std::uint64_t bytes);
 /// For sentences: "24 bytes" below 1024, else as `size_text`.
 [[nodiscard]] std::string byte_count_text(std::uint64_t bytes);
-/// Writes `size_text` into a buffer and returns its length.
+/// Has room for every text that `write_size` writes.
 using SizeBuffer = std::array<char, 8>;
+/// Writes the text of `size_text` into a buffer and returns its length.
 [[nodiscard]] std::size_t write_size(SizeBuffer& out, std::uint64_t bytes) noexcept;
 /// Decimal digits of the number.
 [[nodiscard]] std::size_t digit_count(std::uint64_t number) noexcept;
 
-/// A rounded count: "999", then three significant digits and K, M, B or T: "1.24 B".
+/// A count: exact below 1000, else three significant digits and K, M, B or T, such as "1.24 B".
 [[nodiscard]] std::string count_text(std::uint64_t count);
 
 /// Whether all characters are printable ASCII: the text is shown unchanged, and its width is its length.
@@ -47,7 +48,7 @@ using SizeBuffer = std::array<char, 8>;
 /// Columns of printable, well-formed UTF-8 in a terminal, whatever the locale: 2 for wide characters such as
 /// CJK and emoji, 0 for combining marks, else 1.
 [[nodiscard]] std::size_t display_width(std::string_view text) noexcept;
-/// Printable text in at most this many columns: the middle is replaced by `…` where the text is wider. No
+/// Printable text in at most this many columns: the middle is replaced by `…` if the text is wider. No
 /// character is separated from its combining marks.
 [[nodiscard]] std::string shorten_middle(std::string_view text, std::size_t columns);
 /// The columns of a terminal that does not report them.
@@ -56,8 +57,8 @@ inline constexpr std::size_t default_columns = 80;
 /// if the descriptor is not a terminal.
 [[nodiscard]] std::size_t terminal_columns(int descriptor);
 
-/// Natural order of two names: numbers compare by value, "a.2" before "a.10". Names that differ in leading
-/// zeros only compare as bytes, so that only equal names are equal.
+/// Natural order of two names: numbers compare by value, "a.2" before "a.10". Names that differ only
+/// in leading zeros compare as bytes, so that only equal names are equal.
 [[nodiscard]] std::strong_ordering natural_order(std::string_view a, std::string_view b) noexcept;
 
 /// "[4, 8]".
@@ -66,7 +67,7 @@ inline constexpr std::size_t default_columns = 80;
 /// A JSON string with its quotes.
 [[nodiscard]] std::string json_string(std::string_view text);
 [[nodiscard]] std::string json_path(const std::filesystem::path& path);
-/// The same, null for an empty text.
+/// A JSON string; null for an empty text.
 [[nodiscard]] std::string json_or_null(std::string_view text);
 /// A number or a boolean; null for nullopt.
 template <class T>

@@ -29,7 +29,7 @@ TEST(Text, malformed_sizes_are_refused) {
   }
 }
 
-TEST(Text, sizes_are_shown_with_one_digit_at_most) {
+TEST(Text, sizes_have_at_most_one_decimal) {
   EXPECT_EQ(size_text(0), "0");
   EXPECT_EQ(size_text(1023), "1023");
   EXPECT_EQ(size_text(1024), "1K");

@@ -71,13 +71,14 @@ Result<void> check_no_config(const SynthArguments& options) {
 }
 
 // Writes the hyper-parameters to config.json beside the weights, where Transformers expects them.
-Result<void> write_config(const SynthArguments& options, const Plan& plan, const WriteOptions& how) {
+Result<void> write_config(const SynthArguments& options, const Plan& plan,
+                          const WriteOptions& write_options) {
   Encoded file;
   const auto text = bytes_of(plan.config);
   file.header.assign(text.begin(), text.end());
   file.file_bytes = text.size();
   const auto nothing = []() -> Result<std::optional<DataPiece>> { return std::nullopt; };
-  return write(config_path(options), file, nothing, how);
+  return write(config_path(options), file, nothing, write_options);
 }
 
 Result<void> write_model(const SynthArguments& options, const Plan& plan, const Catalog& catalog,
@@ -86,12 +87,12 @@ Result<void> write_model(const SynthArguments& options, const Plan& plan, const 
     return std::move(error).at_path(options.path);
   }));
   WorkWithBar work(common);
-  const WriteOptions how{.if_exists = options.force ? IfExists::replace : IfExists::fail};
+  const WriteOptions write_options{.if_exists = options.force ? IfExists::replace : IfExists::fail};
   if (options.config && !options.force) HT_TRY(check_no_config(options));
-  HT_TRY(
-      write(options.path, file, synth_data(places_of(plan, file), options.seed, options.sparse, work), how));
+  HT_TRY(write(options.path, file, synth_data(places_of(plan, file), options.seed, options.sparse, work),
+               write_options));
   if (!options.config) return {};
-  return write_config(options, plan, how);
+  return write_config(options, plan, write_options);
 }
 
 std::string summary(const SynthArguments& options, const Plan& plan, std::uint64_t bytes) {
@@ -100,10 +101,10 @@ std::string summary(const SynthArguments& options, const Plan& plan, std::uint64
     if (std::ranges::find(types, tensor.type.name) == types.end()) types.push_back(tensor.type.name);
   }
   const auto& first = plan.tensors.front();
-  const std::string what = plan.tensors.size() == 1
-                               ? fmt::format("{} {}", first.type.name, shape_text(first.dims))
+  const std::string contents =
+      plan.tensors.size() == 1 ? fmt::format("{} {}", first.type.name, shape_text(first.dims))
                                : fmt::format("{} tensors of {}", plan.tensors.size(), fmt::join(types, ", "));
-  return fmt::format("{}: {}, {}{}\n", printable(options.path), what, size_text(bytes),
+  return fmt::format("{}: {}, {}{}\n", printable(options.path), contents, size_text(bytes),
                      options.sparse ? ", sparse" : "");
 }
 
@@ -145,13 +146,13 @@ Action register_synth(CLI::App& verb) {
   add_flag(verb, "--sparse", options->sparse,
            "Write only the first and last 1024 elements of each tensor; the rest is a hole of zeros");
   add_flag(verb, "--config", options->config,
-           "Also write config.json beside OUT, with the sizes of the model as Transformers has them");
+           "Also write config.json beside OUT: the dimensions of the model, for Transformers");
   add_flag(verb, "--force", options->force, "Replace OUT, and config.json with --config, if they exist");
   add_check(verb, [options]() -> std::string {
     if (options->config && !has_config(options->preset))
       return fmt::format("--config: {} has no config.json", options->preset);
     if (options->config && options->bytes != SynthArguments::unset)
-      return "--config: the config.json of a model has its real size; leave out --size";
+      return "--config: config.json exists for the real size of the model only; leave out --size";
     if (options->bytes != SynthArguments::unset && has_fixed_size(options->preset))
       return fmt::format("--size: {} has a fixed size", options->preset);
     if (options->dtype.empty() || !has_own_types(options->preset)) return {};

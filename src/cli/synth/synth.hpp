@@ -21,7 +21,8 @@ struct StoredAs {
   std::uint64_t group_elements = 1;
   std::uint64_t group_bytes = 0;
 
-  /// Bytes of that many elements, which must be whole blocks. The result fits in 63 bits.
+  /// Bytes of that many elements, rounded up. Elements of a block encoding must be whole blocks. The result
+  /// fits in 63 bits.
   [[nodiscard]] std::uint64_t bytes_for(std::uint64_t elements) const noexcept {
     const std::uint64_t rest = elements % group_elements * group_bytes;
     return elements / group_elements * group_bytes + (rest + group_elements - 1) / group_elements;
@@ -53,7 +54,7 @@ struct PlannedTensor {
 struct Plan {
   std::vector<PlannedTensor> tensors;
   Metadata metadata = {};
-  /// The text of Transformers' config.json; empty where the model has none.
+  /// The text of Transformers' config.json; empty if the model has none.
   std::string config = {};
 };
 
@@ -70,14 +71,14 @@ struct Plan {
 [[nodiscard]] bool has_config(std::string_view preset);
 
 /// The tensors of a preset. `dtype` is spelled as in safetensors; empty for the preset's default or fixed
-/// types. llama-tiny also takes Q8_0 and Q4_K_M, and has llama.cpp's names and metadata where
+/// types. llama-tiny also takes Q8_0 and Q4_K_M, and has llama.cpp's names and metadata if
 /// `has_metadata`. `bytes` is the approximate size; nullopt for the size of the real model. `stem` names the
 /// only tensor of a matrix. `bad_dtype` for an unknown dtype, `size_overflow` if their bytes exceed 63 bits.
 [[nodiscard]] Result<Plan> plan_of(std::string_view preset, std::string_view dtype,
                                    std::optional<std::uint64_t> bytes, const std::string& stem,
                                    bool has_metadata);
 
-/// The position of one tensor's elements in the file or in its data.
+/// The elements of one tensor and their position in the file.
 struct TensorPlace {
   std::uint64_t offset = 0;
   std::uint64_t elements = 0;

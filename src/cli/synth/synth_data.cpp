@@ -43,7 +43,7 @@ float weight(std::size_t bell) {
 template <class D>
 const std::vector<typename D::Element>& narrow_weights() {
   static const auto weights = [] {
-    // Narrow types are used with a scale, so their standard deviation is 1.
+    // Floats of at most 8 bits are used with a scale, so their standard deviation is 1 here.
     constexpr float scale = D::number.digits < 8 ? 50.0F : 1.0F;
     std::vector<typename D::Element> all;
     all.reserve(0x10000);
@@ -264,7 +264,7 @@ DataSource synth_data(const std::vector<TensorPlace>& places, std::uint64_t seed
   return [&work, seed, total, runs = runs_of(places, sparse), next = std::size_t{0}, done = std::uint64_t{0},
           buffer = std::vector<std::byte>()]() mutable -> Result<std::optional<DataPiece>> {
     if (interrupted())
-      return fail(interruption(fmt::format("{} of {} bytes written, nothing left behind", done, total)));
+      return fail(interruption(fmt::format("{} of {} bytes written, no file changed", done, total)));
     if (next == runs.size()) return std::nullopt;
     auto& run = runs[next];
     work.update({.done_bytes = run.before, .total_bytes = total});

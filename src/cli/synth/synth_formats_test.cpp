@@ -1,4 +1,4 @@
-// Every preset in every format.
+// All presets except llama-tiny (see synth_llama_test.cpp), in every format.
 #include <algorithm>
 #include <cmath>
 
@@ -14,7 +14,7 @@ class SynthFormats : public Cli {
   }
 
   // Runs `synth` with these options and returns the bytes of the file.
-  std::string made(const std::string& name, const std::string& options) {
+  std::string synthesize_bytes(const std::string& name, const std::string& options) {
     const auto outcome = make(name, options);
     EXPECT_EQ(outcome.status, 0) << name << options << outcome.err;
     return text_of(name);
@@ -36,7 +36,7 @@ std::vector<std::string> lines_of(const Catalog& catalog) {
   return lines;
 }
 
-TEST_F(SynthFormats, every_preset_is_written_in_every_format_that_can_hold_it) {
+TEST_F(SynthFormats, presets_are_written_in_every_format_that_can_hold_them) {
   for (const std::string preset : {"matrix", "llama-1b", "llama-8b", "llama-1b-q4_k_m"}) {
     std::vector<std::string> lines;
     for (const std::string extension : {".safetensors", ".gguf", ".irpa", ".ht", ".npy"}) {
@@ -54,12 +54,12 @@ TEST_F(SynthFormats, every_preset_is_written_in_every_format_that_can_hold_it) {
         EXPECT_FALSE(std::filesystem::exists(folder_ / name));
         continue;
       }
-      const auto bytes = made(name, options + " --seed 7");
-      EXPECT_NE(made(name, options), bytes);
-      EXPECT_EQ(made(name, options + " --sparse --seed 7").size(), bytes.size());
+      const auto bytes = synthesize_bytes(name, options + " --seed 7");
+      EXPECT_NE(synthesize_bytes(name, options), bytes);
+      EXPECT_EQ(synthesize_bytes(name, options + " --sparse --seed 7").size(), bytes.size());
       const auto sparse = Model::open(folder_ / name);
       ASSERT_TRUE(sparse) << to_string(sparse.error());
-      EXPECT_EQ(made(name, options + " --seed 7"), bytes);
+      EXPECT_EQ(synthesize_bytes(name, options + " --seed 7"), bytes);
       // A sparse file has the same catalog as a dense file, and all formats have the same tensors.
       const auto dense = Model::open(folder_ / name);
       ASSERT_TRUE(dense) << to_string(dense.error());
@@ -81,10 +81,10 @@ TEST_F(SynthFormats, experts_preset_is_written_in_every_format_for_many_tensors)
   }
 }
 
-TEST_F(SynthFormats, hold_the_values_of_one_matrix) {
+TEST_F(SynthFormats, all_hold_the_same_matrix) {
   std::vector<float> first;
   for (const std::string extension : {".safetensors", ".gguf", ".irpa", ".ht", ".npy"}) {
-    made("t" + extension, "--preset matrix --size 64K --seed 5");
+    synthesize_bytes("t" + extension, "--preset matrix --size 64K --seed 5");
     const auto model = Model::open(folder_ / ("t" + extension)).value();
     const auto values = model.flat<F32>("t").value();
     double squares = 0;

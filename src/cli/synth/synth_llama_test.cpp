@@ -1,4 +1,4 @@
-// The preset llama-1b-q4_k_m.
+// The presets llama-1b-q4_k_m and llama-tiny.
 #include <algorithm>
 #include <cmath>
 #include <htensor/hash/digest.hpp>
@@ -13,7 +13,7 @@ namespace {
 class SynthLlama : public Cli {
  protected:
   // The model that `synth` makes of the preset with these options.
-  Model made(const std::string& name, const std::string& options) {
+  Model make_model(const std::string& name, const std::string& options) {
     const auto outcome = run("synth " + name + " --preset llama-1b-q4_k_m -q " + options);
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     return Model::open(folder_ / name).value();
@@ -26,11 +26,23 @@ std::string_view type_name(const Entry& entry) {
 }
 
 // Returns the type and the dimensions of a tensor: "Q4_K 512 2048".
-std::string what(const Catalog& catalog, std::string_view name) {
+std::string type_and_dims(const Catalog& catalog, std::string_view name) {
   const auto entry = catalog[catalog.find(name).value()];
   std::string text(type_name(entry));
   for (const auto dim : entry.dims) text += ' ' + std::to_string(dim);
   return text;
+}
+
+void expect_same_tensors(const Model& first, const Model& second) {
+  EXPECT_EQ(second.catalog().metadata(), first.catalog().metadata());
+  ASSERT_EQ(second.catalog().size(), first.catalog().size());
+  for (const Entry& entry : first.catalog()) {
+    const auto name = entry.name;
+    EXPECT_EQ(type_and_dims(second.catalog(), name), type_and_dims(first.catalog(), name));
+    const auto a = first.raw(name).value();
+    const auto b = second.raw(name).value();
+    EXPECT_TRUE(std::ranges::equal(a.bytes(), b.bytes())) << name;
+  }
 }
 
 TEST_F(SynthLlama, has_the_tensors_of_llama_cpp) {
@@ -47,22 +59,22 @@ TEST_F(SynthLlama, has_the_tensors_of_llama_cpp) {
   }
   EXPECT_EQ(types, (std::map<std::string_view, int>{{"F32", 34}, {"Q4_K", 96}, {"Q6_K", 17}}));
   EXPECT_EQ(parameters, 1235814432);
-  EXPECT_EQ(what(catalog, "token_embd.weight"), "Q6_K 128256 2048");
-  EXPECT_EQ(what(catalog, "rope_freqs.weight"), "F32 32");
-  EXPECT_EQ(what(catalog, "output_norm.weight"), "F32 2048");
+  EXPECT_EQ(type_and_dims(catalog, "token_embd.weight"), "Q6_K 128256 2048");
+  EXPECT_EQ(type_and_dims(catalog, "rope_freqs.weight"), "F32 32");
+  EXPECT_EQ(type_and_dims(catalog, "output_norm.weight"), "F32 2048");
   const std::set<int> finer{0, 1, 4, 7, 10, 13, 14, 15};
   for (int i = 0; i < 16; ++i) {
     const std::string prefix = "blk." + std::to_string(i) + '.';
     const std::string type = finer.contains(i) ? "Q6_K" : "Q4_K";
-    EXPECT_EQ(what(catalog, prefix + "attn_norm.weight"), "F32 2048");
-    EXPECT_EQ(what(catalog, prefix + "attn_q.weight"), "Q4_K 2048 2048");
-    EXPECT_EQ(what(catalog, prefix + "attn_k.weight"), "Q4_K 512 2048");
-    EXPECT_EQ(what(catalog, prefix + "attn_v.weight"), type + " 512 2048");
-    EXPECT_EQ(what(catalog, prefix + "attn_output.weight"), "Q4_K 2048 2048");
-    EXPECT_EQ(what(catalog, prefix + "ffn_norm.weight"), "F32 2048");
-    EXPECT_EQ(what(catalog, prefix + "ffn_gate.weight"), "Q4_K 8192 2048");
-    EXPECT_EQ(what(catalog, prefix + "ffn_up.weight"), "Q4_K 8192 2048");
-    EXPECT_EQ(what(catalog, prefix + "ffn_down.weight"), type + " 2048 8192");
+    EXPECT_EQ(type_and_dims(catalog, prefix + "attn_norm.weight"), "F32 2048");
+    EXPECT_EQ(type_and_dims(catalog, prefix + "attn_q.weight"), "Q4_K 2048 2048");
+    EXPECT_EQ(type_and_dims(catalog, prefix + "attn_k.weight"), "Q4_K 512 2048");
+    EXPECT_EQ(type_and_dims(catalog, prefix + "attn_v.weight"), type + " 512 2048");
+    EXPECT_EQ(type_and_dims(catalog, prefix + "attn_output.weight"), "Q4_K 2048 2048");
+    EXPECT_EQ(type_and_dims(catalog, prefix + "ffn_norm.weight"), "F32 2048");
+    EXPECT_EQ(type_and_dims(catalog, prefix + "ffn_gate.weight"), "Q4_K 8192 2048");
+    EXPECT_EQ(type_and_dims(catalog, prefix + "ffn_up.weight"), "Q4_K 8192 2048");
+    EXPECT_EQ(type_and_dims(catalog, prefix + "ffn_down.weight"), type + " 2048 8192");
   }
   // The vocabulary takes disk space, the sparse data almost none.
   struct stat disk{};
@@ -71,7 +83,7 @@ TEST_F(SynthLlama, has_the_tensors_of_llama_cpp) {
 }
 
 TEST_F(SynthLlama, has_metadata_of_the_types_of_llama_cpp) {
-  const auto model = made("q.gguf", "--sparse");
+  const auto model = make_model("q.gguf", "--sparse");
   const auto& metadata = model.catalog().metadata();
   const std::map<std::string, std::string> texts{{"general.architecture", "llama"},
                                                  {"tokenizer.ggml.model", "gpt2"},
@@ -105,10 +117,11 @@ TEST_F(SynthLlama, has_metadata_of_the_types_of_llama_cpp) {
 }
 
 TEST_F(SynthLlama, has_unique_tokens_and_merges_that_produce_them) {
-  const auto model = made("q.gguf", "--size 4M --sparse");
+  const auto model = make_model("q.gguf", "--size 4M --sparse");
   const auto& metadata = model.catalog().metadata();
   const auto vocabulary = metadata.find("llama.vocab_size")->natural().value();
-  EXPECT_EQ(what(model.catalog(), "token_embd.weight"), "Q6_K " + std::to_string(vocabulary) + " 256");
+  EXPECT_EQ(type_and_dims(model.catalog(), "token_embd.weight"),
+            "Q6_K " + std::to_string(vocabulary) + " 256");
   const auto tokens = metadata.find("tokenizer.ggml.tokens")->array().value();
   EXPECT_EQ(tokens.element_type(), MetaType::string);
   EXPECT_EQ(tokens.size(), vocabulary);
@@ -133,7 +146,7 @@ TEST_F(SynthLlama, has_unique_tokens_and_merges_that_produce_them) {
 TEST_F(SynthLlama, scales_to_the_approximate_size_in_whole_blocks) {
   for (const std::uint64_t size : {std::uint64_t{1} << 18, std::uint64_t{1} << 20, std::uint64_t{15} << 20,
                                    std::uint64_t{1} << 27, std::uint64_t{1} << 30, std::uint64_t{1} << 40}) {
-    const auto model = made("s.gguf", "--force --sparse --size " + std::to_string(size));
+    const auto model = make_model("s.gguf", "--force --sparse --size " + std::to_string(size));
     const auto& catalog = model.catalog();
     std::uint64_t bytes = 0;
     for (const Entry& entry : catalog) bytes += entry.bytes;
@@ -145,7 +158,7 @@ TEST_F(SynthLlama, scales_to_the_approximate_size_in_whole_blocks) {
     const auto hidden = number("llama.embedding_length");
     EXPECT_EQ(hidden % 256, 0);
     EXPECT_EQ(head * number("llama.attention.head_count"), hidden);
-    EXPECT_EQ(what(catalog, "rope_freqs.weight"), "F32 " + std::to_string(head / 2));
+    EXPECT_EQ(type_and_dims(catalog, "rope_freqs.weight"), "F32 " + std::to_string(head / 2));
     EXPECT_EQ(catalog.size(), static_cast<std::size_t>(number("llama.block_count")) * 9 + 3);
     const auto down = catalog[catalog.find("blk.0.ffn_down.weight").value()];
     EXPECT_EQ(down.dims[0], hidden);
@@ -160,8 +173,8 @@ TEST_F(SynthLlama, scales_to_the_approximate_size_in_whole_blocks) {
 }
 
 TEST_F(SynthLlama, has_no_holes_unless_sparse) {
-  const auto dense = made("d.gguf", "--size 4M");
-  const auto sparse = made("s.gguf", "--size 4M --sparse");
+  const auto dense = make_model("d.gguf", "--size 4M");
+  const auto sparse = make_model("s.gguf", "--size 4M --sparse");
   const auto& catalog = dense.catalog();
   for (const Entry& entry : catalog) {
     const auto facts = find_encoding(entry.encoding);
@@ -187,21 +200,13 @@ TEST_F(SynthLlama, has_no_holes_unless_sparse) {
 }
 
 TEST_F(SynthLlama, has_the_same_tensors_in_irpa) {
-  const auto gguf = made("q.gguf", "--size 1M --seed 9");
-  const auto irpa = made("q.irpa", "--size 1M --seed 9");
-  EXPECT_EQ(irpa.catalog().metadata(), gguf.catalog().metadata());
-  ASSERT_EQ(irpa.catalog().size(), gguf.catalog().size());
-  for (const Entry& entry : gguf.catalog()) {
-    const auto name = entry.name;
-    EXPECT_EQ(what(irpa.catalog(), name), what(gguf.catalog(), name));
-    const auto a = gguf.raw(name).value();
-    const auto b = irpa.raw(name).value();
-    EXPECT_TRUE(std::ranges::equal(a.bytes(), b.bytes())) << name;
-  }
+  const auto gguf = make_model("q.gguf", "--size 1M --seed 9");
+  const auto irpa = make_model("q.irpa", "--size 1M --seed 9");
+  expect_same_tensors(gguf, irpa);
 }
 
 TEST_F(SynthLlama, has_the_rotary_frequencies_of_llama_3_2) {
-  const auto model = made("q.gguf", "--size 1M");
+  const auto model = make_model("q.gguf", "--size 1M");
   const auto factors = model.flat<F32>("rope_freqs.weight").value();
   EXPECT_EQ(factors(0), 1.0F);
   EXPECT_EQ(factors(factors.elements() - 1), 32.0F);
@@ -210,7 +215,7 @@ TEST_F(SynthLlama, has_the_rotary_frequencies_of_llama_3_2) {
 
 class SynthTiny : public Cli {
  protected:
-  Model made(const std::string& options, const std::string& name) {
+  Model make_model(const std::string& options, const std::string& name) {
     const auto outcome = run("synth " + name + " --preset llama-tiny -q " + options);
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     return Model::open(folder_ / name).value();
@@ -218,12 +223,12 @@ class SynthTiny : public Cli {
 };
 
 TEST_F(SynthTiny, has_names_and_metadata_of_llama_cpp_in_gguf) {
-  const auto model = made("", "t.gguf");
+  const auto model = make_model("", "t.gguf");
   const auto& catalog = model.catalog();
   EXPECT_EQ(catalog.size(), 22U);
-  EXPECT_EQ(what(catalog, "token_embd.weight"), "F32 512 256");
-  EXPECT_EQ(what(catalog, "blk.1.attn_k.weight"), "F32 128 256");
-  EXPECT_EQ(what(catalog, "output.weight"), "F32 512 256");
+  EXPECT_EQ(type_and_dims(catalog, "token_embd.weight"), "F32 512 256");
+  EXPECT_EQ(type_and_dims(catalog, "blk.1.attn_k.weight"), "F32 128 256");
+  EXPECT_EQ(type_and_dims(catalog, "output.weight"), "F32 512 256");
   EXPECT_EQ(catalog.metadata().find("general.architecture")->text(), "llama");
   EXPECT_EQ(catalog.metadata().find("general.file_type")->natural(), 0U);
   EXPECT_EQ(catalog.metadata().find("llama.attention.head_count")->natural(), 4U);
@@ -236,18 +241,26 @@ TEST_F(SynthTiny, has_names_and_metadata_of_llama_cpp_in_gguf) {
   EXPECT_NEAR(std::sqrt(squares / (256 * 256)), 0.08, 0.001);
 }
 
+TEST_F(SynthTiny, has_the_same_tensors_in_irpa) {
+  for (const std::string options : {"", "--dtype Q4_K_M"}) {
+    const auto gguf = make_model(options + " --force", "t.gguf");
+    const auto irpa = make_model(options + " --force", "t.irpa");
+    expect_same_tensors(gguf, irpa);
+  }
+}
+
 TEST_F(SynthTiny, accepts_the_file_types_of_llama_cpp) {
-  const auto eight = made("--dtype Q8_0", "8.gguf");
-  EXPECT_EQ(what(eight.catalog(), "blk.0.ffn_down.weight"), "Q8_0 256 512");
-  EXPECT_EQ(what(eight.catalog(), "output_norm.weight"), "F32 256");
+  const auto eight = make_model("--dtype Q8_0", "8.gguf");
+  EXPECT_EQ(type_and_dims(eight.catalog(), "blk.0.ffn_down.weight"), "Q8_0 256 512");
+  EXPECT_EQ(type_and_dims(eight.catalog(), "output_norm.weight"), "F32 256");
   EXPECT_EQ(eight.catalog().metadata().find("general.file_type")->natural(), 7U);
-  const auto mixed = made("--dtype Q4_K_M", "4.gguf");
-  EXPECT_EQ(what(mixed.catalog(), "token_embd.weight"), "Q4_K 512 256");
-  EXPECT_EQ(what(mixed.catalog(), "blk.0.ffn_down.weight"), "Q4_K 256 512");
-  EXPECT_EQ(what(mixed.catalog(), "blk.1.ffn_down.weight"), "Q6_K 256 512");
-  EXPECT_EQ(what(mixed.catalog(), "output.weight"), "Q6_K 512 256");
+  const auto mixed = make_model("--dtype Q4_K_M", "4.gguf");
+  EXPECT_EQ(type_and_dims(mixed.catalog(), "token_embd.weight"), "Q4_K 512 256");
+  EXPECT_EQ(type_and_dims(mixed.catalog(), "blk.0.ffn_down.weight"), "Q4_K 256 512");
+  EXPECT_EQ(type_and_dims(mixed.catalog(), "blk.1.ffn_down.weight"), "Q6_K 256 512");
+  EXPECT_EQ(type_and_dims(mixed.catalog(), "output.weight"), "Q6_K 512 256");
   EXPECT_EQ(mixed.catalog().metadata().find("general.file_type")->natural(), 15U);
-  const auto narrow = made("--dtype BF16", "b.gguf");
+  const auto narrow = make_model("--dtype BF16", "b.gguf");
   EXPECT_EQ(narrow.catalog().metadata().find("general.file_type")->natural(), 32U);
   const auto outcome = run("synth 8.safetensors --preset llama-tiny --dtype Q8_0 --json");
   EXPECT_EQ(outcome.status, 2);
@@ -256,10 +269,10 @@ TEST_F(SynthTiny, accepts_the_file_types_of_llama_cpp) {
 }
 
 TEST_F(SynthTiny, has_names_and_config_of_transformers_in_safetensors) {
-  const auto model = made("--config --dtype BF16", "model.safetensors");
+  const auto model = make_model("--config --dtype BF16", "model.safetensors");
   EXPECT_EQ(model.catalog().size(), 21U);
-  EXPECT_EQ(what(model.catalog(), "model.layers.1.self_attn.k_proj.weight"), "BF16 128 256");
-  EXPECT_EQ(what(model.catalog(), "lm_head.weight"), "BF16 512 256");
+  EXPECT_EQ(type_and_dims(model.catalog(), "model.layers.1.self_attn.k_proj.weight"), "BF16 128 256");
+  EXPECT_EQ(type_and_dims(model.catalog(), "lm_head.weight"), "BF16 512 256");
   const auto config = text_of("config.json");
   for (const auto* part : {R"("num_attention_heads": 4)", R"("num_key_value_heads": 2)", R"("head_dim": 64)",
                            R"("rope_theta": 500000.0)", R"("rope_type": "llama3")", R"("vocab_size": 512)",
@@ -268,7 +281,7 @@ TEST_F(SynthTiny, has_names_and_config_of_transformers_in_safetensors) {
 }
 
 TEST_F(SynthTiny, config_does_not_exist) {
-  made("--config", "a.safetensors");
+  make_model("--config", "a.safetensors");
   const auto outcome = run("synth b.safetensors --preset llama-tiny --config --json");
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.out, HasSubstr(R"("rule":"config_does_not_exist")"));
@@ -294,9 +307,9 @@ TEST_F(SynthLlama, refuses_other_dtypes) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "q.gguf"));
 }
 
-TEST_F(SynthLlama, is_pinned) {
+TEST_F(SynthLlama, bytes_never_change) {
   // The bytes are the same on every machine and in every version, so files made elsewhere can be compared.
-  made("q.gguf", "--size 1M --seed 3");
+  make_model("q.gguf", "--size 1M --seed 3");
   EXPECT_EQ(crc64nvme(testing::read_file(folder_ / "q.gguf")), 14518548184483946142U);
 }
 

@@ -210,8 +210,8 @@ Result<DTypeInfo> dtype_of(std::string_view name) {
 
 // A Llama for llama.cpp: tensors under GGUF's names, and metadata.
 
-// llama.cpp's types for weights: that of most matrices, that of matrices that need more bits, and the number
-// of the combination in general.file_type.
+// llama.cpp's types for weights: the type of most matrices, the type of matrices that need more bits, and the
+// value of general.file_type for both.
 struct FileType {
   std::string_view name;
   StoredAs usual;
@@ -278,7 +278,7 @@ std::vector<PlannedTensor> tensors_of_gguf(const Transformer& model, const FileT
 }
 
 // The bytes of all tensors; a double, because the sum may exceed 64 bits.
-double about_bytes(const std::vector<PlannedTensor>& tensors) {
+double approximate_bytes(const std::vector<PlannedTensor>& tensors) {
   double sum = 0;
   for (const auto& tensor : tensors) {
     double bytes = static_cast<double>(tensor.type.group_bytes);
@@ -301,7 +301,7 @@ Transformer scaled_blocks(double scale) {
 
 Transformer fitted(double bytes) {
   const auto fits = [&](const Transformer& model) {
-    return about_bytes(tensors_of_gguf(model, q4_k_m())) <= bytes;
+    return approximate_bytes(tensors_of_gguf(model, q4_k_m())) <= bytes;
   };
   Transformer model = scaled_blocks(largest_scale([&](double scale) { return fits(scaled_blocks(scale)); }));
   // A layer of whole blocks has at least 200 KB, so a small model has fewer layers.
@@ -445,7 +445,7 @@ Result<Metadata> llama_metadata(const Transformer& model, const FileType& types)
 }
 
 Result<Plan> quantized_llama(std::optional<std::uint64_t> bytes) {
-  // A byte holds less than two elements, so their number fits in 62 bits.
+  // A byte holds fewer than two elements, so their number fits in 62 bits.
   if (bytes > std::uint64_t{1} << 61) return too_large(*bytes);
   const Transformer model = bytes ? fitted(static_cast<double>(*bytes)) : transformers[0];
   auto metadata = HT_TRY(llama_metadata(model, q4_k_m()));

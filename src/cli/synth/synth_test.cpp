@@ -7,7 +7,7 @@
 namespace ht::synth_test {
 namespace {
 
-TEST_F(Cli, synth_is_deterministic_and_has_its_seed) {
+TEST_F(Cli, synth_is_deterministic_for_each_seed) {
   ASSERT_EQ(run("synth a.ht --preset matrix --size 100K --dtype BF16 --seed 7").status, 0);
   ASSERT_EQ(run("synth b.ht --preset matrix --size 100K --dtype BF16 --seed 7").status, 0);
   ASSERT_EQ(run("synth c.ht --preset matrix --size 100K --dtype BF16 --seed 8").status, 0);
@@ -134,7 +134,7 @@ TEST_F(Cli, extension_names_a_format) {
   }
 }
 
-TEST_F(Cli, synth_values_are_normally_distributed_and_pinned) {
+TEST_F(Cli, synth_values_are_normally_distributed_and_never_change) {
   ASSERT_EQ(run("synth t.safetensors --preset matrix --size 1M").status, 0);
   const auto model = Model::open(folder_ / "t.safetensors").value();
   double sum = 0;

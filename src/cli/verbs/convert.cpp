@@ -92,14 +92,14 @@ Result<void> check_module(const ConvertArguments& options, const ConversionPlan&
   return check_mlir_target(options.module, files, {.if_exists = options.apply.if_exists});
 }
 
-// A part of a planned file and the origin of its bytes: a file of the source, a pattern, memory.
-struct PartText {
+// The origin of the bytes of a part: a file of the source, a pattern or memory.
+struct OriginText {
   std::string kind;
   std::string file;
   std::string offset;
 };
 
-PartText from_text(const PlannedFile::Part& part, const Model& source) {
+OriginText origin_text(const PlannedFile::Part& part, const Model& source) {
   if (const auto* const stored = std::get_if<PartOrigin::Stored>(&part.from)) {
     return {"file", source.files()[stored->file].string(), std::to_string(stored->offset)};
   }
@@ -160,18 +160,18 @@ std::string losses_text(std::span<const Loss> losses) {
   return out;
 }
 
-// The plan: every range of every file with the origin of its bytes, losses; in JSON also warnings. `removed`
-// are the files that would be removed.
+// The plan: all ranges of all files with the origins of their bytes, then the losses. `plan_json` also has
+// the warnings. `removed` are the files that would be removed.
 std::string plan_text(const ConversionPlan& plan, const Model& source, const std::vector<Path>& removed) {
   std::string out;
   for (const auto& file : plan.files) {
-    append_text(out, "{}: {}, {}\n", printable(file.path.string()), plan.format, size_text(file.bytes));
+    append_text(out, "{}: {}, {}\n", printable(file.path.string()), plan.format, byte_count_text(file.bytes));
     std::vector<std::vector<std::string>> lines{{"", "offset", "bytes", "from", "at"}};
     lines.push_back({"", "0", std::to_string(file.header.size()), "header", ""});
     for (const auto& part : file.parts) {
-      const auto from = from_text(part, source);
+      const auto from = origin_text(part, source);
       std::string where = from.file.empty() ? from.kind : printable(from.file);
-      if (from.kind == "reordered") where += " (reordered)";
+      if (from.kind == "reordered" || from.kind == "converted") append_text(where, " ({})", from.kind);
       lines.push_back(
           {"", std::to_string(part.offset), std::to_string(part.bytes), std::move(where), from.offset});
     }
@@ -184,7 +184,7 @@ std::string plan_text(const ConversionPlan& plan, const Model& source, const std
 
 std::string plan_json(const ConversionPlan& plan, const Model& source, const std::vector<Path>& removed) {
   const auto json_part = [&](const PlannedFile::Part& part) {
-    const auto [kind, path, offset] = from_text(part, source);
+    const auto [kind, path, offset] = origin_text(part, source);
     return fmt::format(R"({{"offset":{},"bytes":{},"from":"{}","file":{},"file_offset":{}}})", part.offset,
                        part.bytes, kind, json_or_null(path), offset.empty() ? "null" : offset);
   };
@@ -203,14 +203,14 @@ std::string converted_text(const Converted& converted) {
   std::string out;
   for (const auto& path : converted.written) append_text(out, "{}\n", printable(path.string()));
   const auto& by = converted.copied_by;
-  append_text(out, "{} written", size_text(converted.bytes));
-  const std::pair<std::uint64_t, std::string_view> ways[] = {
+  append_text(out, "{} written", byte_count_text(converted.bytes));
+  const std::pair<std::uint64_t, std::string_view> methods[] = {
       {by.reflink, "shared with the source"},
       {by.direct, "copied by direct I/O"},
       {by.copy_file_range, "copied by copy_file_range"},
       {by.read_write, "copied by read and write"}};
-  for (const auto& [bytes, way] : ways) {
-    if (bytes != 0) append_text(out, ", {} {}", size_text(bytes), way);
+  for (const auto& [bytes, method] : methods) {
+    if (bytes != 0) append_text(out, ", {} {}", byte_count_text(bytes), method);
   }
   out += '\n';
   append_removed(out, "removed", converted.removed);
@@ -239,20 +239,20 @@ Result<Exit> convert_model(ConvertArguments& options, const Common& common) {
   const std::vector<Path> sources(options.paths.begin(), options.paths.end() - 1);
   const auto model = HT_TRY(Model::open_merged(sources, {.max_header_bytes = common.max_header}));
   HT_TRY(complete(options));
-  const ApplyOptions& how = options.apply;
+  const ApplyOptions& apply_options = options.apply;
   if (options.convert.format.empty()) HT_TRY(format_for(options.paths.back()));
   auto planned = plan_conversion(model, options.paths.back(), options.convert);
-  // If a pattern matches no tensor, the error is in the sources.
+  // The error of a pattern that matches no tensor names the first source.
   if (!planned && planned.error().code() == ErrorCode::not_found)
     return fail(std::move(planned).error().at_path(options.paths.front()));
   const auto plan = HT_TRY(planned);
   const bool json = common.is_json();
-  auto checked = check_plan(plan, model, how);
+  auto checked = check_plan(plan, model, apply_options);
   std::optional<Error> loss;
   if (!checked && checked.error().code() == ErrorCode::would_lose && options.dry_run) {
     // A dry run shows the plan despite its losses, unless another check fails.
     loss = checked.error();
-    auto allowing = how;
+    auto allowing = apply_options;
     allowing.lossy = true;
     checked = check_plan(plan, model, allowing);
   }
@@ -270,7 +270,7 @@ Result<Exit> convert_model(ConvertArguments& options, const Common& common) {
     const auto converted_model =
         HT_TRY(Model::open(plan.model_path(), {.max_header_bytes = common.max_header}));
     HT_TRY(write_mlir(options.module, converted_model, options.mlir,
-                      {.if_exists = how.if_exists, .stop = work.options().stop}));
+                      {.if_exists = apply_options.if_exists, .stop = work.options().stop}));
   }
   if (json) {
     print(converted_json(converted, plan));
@@ -296,7 +296,7 @@ Action register_convert(CLI::App& verb) {
   add_filter(verb, options->convert.filter);
   add_texts(verb, "--rename A=B", options->renames, "Rename tensors; * in A and B stands for the same text");
   add_texts(verb, "--cast GLOB=DTYPE", options->casts,
-            "Change the dtype of tensors; a wildcard leaves out integers where DTYPE is floating-point");
+            "Change the dtype of tensors; a wildcard leaves out integers if DTYPE is floating-point");
   add_flag(verb, "--round", options->apply.round, "Allow --cast to round values that DTYPE does not hold");
   add_choice_flag(verb, "--dequantize", options->convert.dequantize, {"F32", "F16", "BF16"},
                   "Decode block encodings to F32, F16 or BF16; default: F32");

@@ -58,9 +58,9 @@ class SparseConvert : public Cli {
     EXPECT_TRUE(std::ranges::equal(bytes.bytes().last(end_bytes), bytes_of(last_))) << name;
     const auto middle = bytes.bytes().subspan(end_bytes, mebibyte);
     EXPECT_TRUE(std::ranges::all_of(middle, [](std::byte each) { return each == std::byte{0}; })) << name;
-    struct stat made{};
-    ASSERT_EQ(stat(path.c_str(), &made), 0);
-    EXPECT_LT(static_cast<std::uint64_t>(made.st_blocks) * 512, mebibyte) << name;
+    struct stat attributes{};
+    ASSERT_EQ(stat(path.c_str(), &attributes), 0);
+    EXPECT_LT(static_cast<std::uint64_t>(attributes.st_blocks) * 512, mebibyte) << name;
   }
 
   // Runs the program and records its peak memory. Returns its exit status.

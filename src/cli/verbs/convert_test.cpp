@@ -58,7 +58,6 @@ TEST_F(CliConvert, accepts_filter_renames_order_and_shards) {
 }
 
 TEST_F(CliConvert, refuses_losses) {
-  ASSERT_EQ(run("synth one.gguf --preset matrix --size 4K -q").status, 0);
   testing::write_file(
       folder_ / "t.safetensors",
       testing::safetensors_file(
@@ -167,9 +166,9 @@ TEST_F(CliConvert, names_the_old_shards_that_it_removes) {
   EXPECT_EQ(done.status, 0) << done.err;
   EXPECT_THAT(done.out, HasSubstr("files of the replaced set: s-00001-of-"));
   EXPECT_EQ(hashes("s.safetensors.index.json"), hashes("m.safetensors"));
-  const auto again = run("convert m.safetensors s.safetensors --shard-size 3M --force --json");
-  EXPECT_TRUE(is_json(again.out));
-  EXPECT_THAT(again.out, HasSubstr(R"("removed":["s-00001-of-)"));
+  const auto repeated = run("convert m.safetensors s.safetensors --shard-size 3M --force --json");
+  EXPECT_TRUE(is_json(repeated.out));
+  EXPECT_THAT(repeated.out, HasSubstr(R"("removed":["s-00001-of-)"));
 }
 
 TEST_F(CliConvert, rename_has_two_names) {
@@ -295,6 +294,14 @@ TEST_F(CliConvert, exports_several_tensors_into_a_folder) {
   EXPECT_THAT(no_folder.err, HasSubstr("-o DIR/"));
 }
 
+TEST_F(CliConvert, export_ignores_the_extension_of_a_folder) {
+  std::filesystem::create_directory(folder_ / "d.bin");
+  const auto done = run("export m.ht m -o d.bin --json");
+  EXPECT_EQ(done.status, 0) << done.out;
+  EXPECT_EQ(done.out, "{\"written\":\"d.bin/m.npy\"}\n");
+  EXPECT_THAT(run("ls d.bin/m.npy --json").out, HasSubstr(R"("dtype":"F32","shape":[2,3])"));
+}
+
 TEST_F(CliConvert, standard_output_has_one_use) {
   const auto refused = run("export m.ht m -o - --json");
   EXPECT_EQ(refused.status, 2);
@@ -333,10 +340,21 @@ TEST_F(Cli, convert_cast_rounds_only_if_allowed) {
   EXPECT_EQ(refused.status, 2);
   EXPECT_THAT(refused.err, HasSubstr("tensor 'm' is F32, and F4 does not hold every F32 value"));
   EXPECT_THAT(refused.err, HasSubstr("--round"));
-  EXPECT_EQ(run("convert m.ht b.safetensors --cast '*=F4' --round").status, 0);
+  const auto plan = run("convert m.ht b.safetensors --cast '*=F4' --dry-run");
+  EXPECT_EQ(plan.status, 1);
+  EXPECT_THAT(plan.out, HasSubstr("rounded: 'm' F32 [2, 3] → F4 [2, 3]\n"));
+  const auto rounded = run("convert m.ht b.safetensors --cast '*=F4' --round");
+  EXPECT_EQ(rounded.status, 0);
+  EXPECT_EQ(rounded.err, "rounded: 'm' F32 [2, 3] → F4 [2, 3]\n");
   EXPECT_EQ(run("show b.safetensors m -q").out, "[[1, 2, 3]\n [4, 4, 6]]\n");
   EXPECT_EQ(run("convert m.ht c.safetensors --cast m=F64").status, 0);
   EXPECT_EQ(run("diff m.ht c.safetensors --tolerance 0").status, 0);
+}
+
+TEST_F(Cli, dry_run_marks_converted_parts) {
+  const auto plan = run("convert m.ht b.safetensors --cast m=F64 --dry-run");
+  EXPECT_EQ(plan.status, 0) << plan.err;
+  EXPECT_THAT(plan.out, HasSubstr("  m.ht (converted)  "));
 }
 
 TEST_F(Cli, type_rule_names_a_type) {

@@ -5,7 +5,7 @@ namespace {
 
 class CliDevices : public Cli {};
 
-TEST_F(CliDevices, lists_the_host_for_people) {
+TEST_F(CliDevices, lists_the_host_in_text) {
   const auto done = run("devices");
   EXPECT_EQ(done.status, 0) << done.err;
   EXPECT_THAT(done.out, HasSubstr("Host"));
@@ -20,7 +20,7 @@ TEST_F(CliDevices, lists_names_dtypes_and_slices_in_json) {
   EXPECT_THAT(done.out, HasSubstr(R"("slices":["core","linear","nn","conv"])"));
 }
 
-TEST_F(CliDevices, lists_an_object_a_line_in_jsonl) {
+TEST_F(CliDevices, prints_one_object_per_line_in_jsonl) {
   const auto done = run("devices --jsonl");
   EXPECT_EQ(done.status, 0) << done.err;
   EXPECT_THAT(done.out, StartsWith(R"({"name":"Host")"));

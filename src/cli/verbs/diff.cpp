@@ -92,11 +92,12 @@ void print_tensors(OutputBuffer& out, const Differences& found, const Model& a, 
                     {.title = "cosine", .right = true},
                     {.title = "first byte", .right = true}});
   const auto add = [&](std::string_view name, std::string_view why, std::string_view of_a,
-                       std::string_view of_b, const Differences::Tensor& gap = {}) {
+                       std::string_view of_b, const Differences::Tensor& difference = {}) {
     table.name(name);
     for (const auto& text : {why, of_a, of_b}) table.text(text);
-    for (const auto& number : {gap.max_abs, gap.rms, gap.cosine}) table.text(number_text(number, "-", false));
-    table.text(gap.first_byte ? fmt::to_string(*gap.first_byte) : "-");
+    for (const auto& number : {difference.max_abs, difference.rms, difference.cosine})
+      table.text(number_text(number, "-", false));
+    table.text(difference.first_byte ? fmt::to_string(*difference.first_byte) : "-");
   };
   const auto in_a = [&, rows = Rows(a)](std::string_view name) { return describe_tensor(a, rows, name); };
   const auto in_b = [&, rows = Rows(b)](std::string_view name) { return describe_tensor(b, rows, name); };
@@ -110,7 +111,7 @@ void print_tensors(OutputBuffer& out, const Differences& found, const Model& a, 
 }
 
 void print_metadata(OutputBuffer& out, const Differences::Metadata& found, const Model& a, const Model& b) {
-  if (found.none()) return;
+  if (found.empty()) return;
   Table table(out, {{.title = "metadata", .shortens = true},
                     {.title = "differs in"},
                     {.title = "A", .shortens = true},
@@ -133,8 +134,8 @@ void print_metadata(OutputBuffer& out, const Differences::Metadata& found, const
 
 std::string summary(const Differences& found, const DiffArguments& options) {
   std::string out;
-  const auto add = [&](std::size_t count, std::string_view what) {
-    if (count != 0) append_text(out, "{}{} {}", out.empty() ? "" : ", ", count, what);
+  const auto add = [&](std::size_t count, std::string_view label) {
+    if (count != 0) append_text(out, "{}{} {}", out.empty() ? "" : ", ", count, label);
   };
   add(found.only_a.size(), "only in A");
   add(found.only_b.size(), "only in B");
@@ -147,9 +148,9 @@ std::string summary(const Differences& found, const DiffArguments& options) {
 }
 
 Result<Exit> diff(const DiffArguments& options, const Common& common) {
-  const OpenOptions how{.max_header_bytes = common.max_header};
-  const auto a = HT_TRY(Model::open(options.a, how));
-  const auto b = HT_TRY(Model::open(options.b, how));
+  const OpenOptions open_options{.max_header_bytes = common.max_header};
+  const auto a = HT_TRY(Model::open(options.a, open_options));
+  const auto b = HT_TRY(Model::open(options.b, open_options));
   WorkWithBar work(common);
   auto found = HT_TRY(ht::diff(a, b, {.tolerance = options.tolerance, .work = work.options()}));
   if (options.ignore_metadata) {

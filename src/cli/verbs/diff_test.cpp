@@ -25,9 +25,9 @@ TEST_F(CliDiff, exits_with_0_for_equal_models) {
   const auto json = run("diff m.ht m.ht --json");
   EXPECT_EQ(json.status, 0) << json.err;
   EXPECT_EQ(json.out, same_json);
-  const auto people = run("diff m.ht m.ht");
-  EXPECT_EQ(people.status, 0);
-  EXPECT_EQ(people.out, "A m.ht, B m.ht: the same\n");
+  const auto text = run("diff m.ht m.ht");
+  EXPECT_EQ(text.status, 0);
+  EXPECT_EQ(text.out, "A m.ht, B m.ht: the same\n");
   EXPECT_EQ(run("diff m.ht m.ht --jsonl").out, "");
   const auto quiet = run("diff m.ht m.ht -q");
   EXPECT_EQ(quiet.status, 0);
@@ -45,9 +45,9 @@ TEST_F(CliDiff, exits_with_1_and_prints_the_differences) {
       R"({"same":false,"only_a":[],"only_b":[],"differ":[{"name":"t","why":"contents","max_abs":6,)"
       R"("rms":3.476108935769035,"cosine":-0.1988980632395388,"first_byte":6}],"metadata":{"only_a":[],"only_b":[],"differ":[]}})"
       "\n");
-  const auto people = run("diff a/t.ht b/t.ht");
-  EXPECT_EQ(people.status, 1);
-  EXPECT_EQ(people.out,
+  const auto text = run("diff a/t.ht b/t.ht");
+  EXPECT_EQ(text.status, 1);
+  EXPECT_EQ(text.out,
             "tensor  differs in  A        B        max |a-b|      rms     cosine  first byte\n"
             "t       contents    F32 [3]  F32 [3]          6  3.47611  -0.198898           6\n"
             "\nA a/t.ht, B b/t.ht: 1 differs\n");
@@ -164,6 +164,9 @@ TEST_F(CliDiff, exits_with_2_on_errors) {
   EXPECT_EQ(run("diff m.ht none.ht").status, 2);
   EXPECT_EQ(run("diff none.ht m.ht").status, 2);
   EXPECT_EQ(run("diff m.ht .out --json").status, 2);
+}
+
+TEST_F(CliDiff, tolerance_applies_to_decoded_blocks) {
   constexpr std::array<std::int64_t, 2> block{1, 32};
   for (const std::string name : {"a.gguf", "b.gguf"}) {
     CatalogBuilder builder("gguf");

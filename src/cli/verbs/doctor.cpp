@@ -56,21 +56,22 @@ std::string json_findings(const Model::Diagnosis& findings, const std::string& p
       json_list(problems_of(findings), json_problem));
 }
 
-std::string counted(std::size_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+std::string counted(std::size_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
 std::string first_line(const Model::Diagnosis& findings) {
   if (findings.model) {
     const Catalog& catalog = findings.model->catalog();
     return fmt::format("{}, {}, {}, {}\n", catalog.format(), counted(catalog.size(), "tensor"),
-                       size_text(bytes_of_tensors(catalog)), counted(findings.model->files().size(), "file"));
+                       byte_count_text(bytes_of_tensors(catalog)),
+                       counted(findings.model->files().size(), "file"));
   }
   if (findings.format.empty()) return "not a readable model\n";
   return fmt::format("{}, not readable\n", findings.format);
 }
 
-std::string page(const Model::Diagnosis& findings, bool quiet) {
+std::string findings_text(const Model::Diagnosis& findings, bool quiet) {
   std::string out = quiet ? std::string() : first_line(findings);
   const auto problems = problems_of(findings);
   for (const auto& [error, severity] : problems) {
@@ -87,7 +88,7 @@ Result<Exit> diagnose_path(const std::string& path, const Common& common) {
   if (common.jsonl) {
     for (const auto& problem : problems) print(json_problem(problem) + "\n");
   } else {
-    print(common.json ? json_findings(findings, path) : page(findings, common.quiet));
+    print(common.json ? json_findings(findings, path) : findings_text(findings, common.quiet));
   }
   return problems.empty() ? Exit::good : Exit::negative;
 }

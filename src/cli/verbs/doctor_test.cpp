@@ -12,7 +12,7 @@ TEST_F(Cli, doctor_finds_nothing_wrong_with_good_files) {
   write_safetensors("s.safetensors", two_tensors, 5);
   const auto outcome = run("doctor s.safetensors");
   EXPECT_EQ(outcome.status, 0);
-  EXPECT_EQ(outcome.out, "safetensors, 2 tensors, 5, 1 file\nno problems found\n");
+  EXPECT_EQ(outcome.out, "safetensors, 2 tensors, 5 bytes, 1 file\nno problems found\n");
   EXPECT_EQ(run("doctor s.safetensors -q").out, "");
   EXPECT_EQ(run("doctor s.safetensors --json").out,
             R"({"path":"s.safetensors","format":"safetensors","readable":true,"files":["s.safetensors"],)"
@@ -25,7 +25,8 @@ TEST_F(Cli, doctor_reports_the_missing_part_of_a_truncated_file) {
   write_safetensors("s.safetensors", two_tensors, 3);
   const auto outcome = run("doctor s.safetensors");
   EXPECT_EQ(outcome.status, 1);
-  EXPECT_THAT(outcome.out, StartsWith("safetensors, 2 tensors, 5, 1 file\nerror: s.safetensors: 2 of "));
+  EXPECT_THAT(outcome.out,
+              StartsWith("safetensors, 2 tensors, 5 bytes, 1 file\nerror: s.safetensors: 2 of "));
   EXPECT_THAT(
       outcome.out,
       HasSubstr(
@@ -88,7 +89,7 @@ TEST_F(Cli, shards_exist) {
   EXPECT_TRUE(is_json(json.out));
 }
 
-TEST_F(Cli, a_damaged_index_is_an_error_in_every_verb) {
+TEST_F(Cli, a_damaged_index_is_an_error_in_ls_and_doctor) {
   write_safetensors("x-00001-of-00002.safetensors", two_tensors, 5);
   const auto index = folder_ / "model.safetensors.index.json";
   struct Damage {

@@ -32,7 +32,8 @@ struct ExportArguments {
   }
   /// Whether only the stored bytes are written, without a header.
   [[nodiscard]] bool is_raw() const {
-    return is_to_stdout() || format == "bin" || (format.empty() && Path(target).extension() == ".bin");
+    return is_to_stdout() || format == "bin" ||
+           (format.empty() && !is_to_folder() && Path(target).extension() == ".bin");
   }
 
   [[nodiscard]] std::string usage_error() const {
@@ -157,21 +158,21 @@ Result<Exit> export_tensors(const ExportArguments& options, const Common& common
   }
   const auto model = HT_TRY(Model::open(options.path, {.max_header_bytes = common.max_header}));
   if (options.is_to_stdout()) return print_bytes(model, options);
-  ApplyOptions how = options.apply;
-  if (options.force) how.if_exists = IfExists::replace;
+  ApplyOptions apply_options = options.apply;
+  if (options.force) apply_options.if_exists = IfExists::replace;
   const auto plans = HT_TRY(plans_of(model, options));
   // All plans are checked before the first write.
   if (options.is_to_folder()) HT_TRY(create_folder(Path(options.target + "/").parent_path()));
   std::vector<CheckedPlan> checked;
   checked.reserve(plans.size());
-  for (const auto& plan : plans) checked.push_back(HT_TRY(check_plan(plan, model, how)));
+  for (const auto& plan : plans) checked.push_back(HT_TRY(check_plan(plan, model, apply_options)));
   std::vector<Path> paths;
   for (std::size_t i = 0; i < plans.size(); ++i) {
     WorkWithBar work(common);
     const auto written = HT_TRY(std::move(checked[i]).apply(work.options()));
     const auto& path = plans[i].files.front().path;
     if (!common.quiet && !json)
-      print(fmt::format("{}: {}\n", printable(path.string()), size_text(written.bytes)));
+      print(fmt::format("{}: {}\n", printable(path.string()), byte_count_text(written.bytes)));
     paths.push_back(path);
     warn_of_stale_seal(written.stale_seal, common);
   }

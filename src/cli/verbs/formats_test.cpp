@@ -1,4 +1,4 @@
-// Verbs with files of formats that store more than safetensors.
+// The verbs ls, show and doctor with GGUF, IRPA and NPY files.
 #include <array>
 
 #include "cli/program_test.hpp"

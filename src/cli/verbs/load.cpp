@@ -47,22 +47,23 @@ io::Strategy::Kind strategy_named(std::string_view name) {
   return io::Strategy::Kind::automatic;
 }
 
-Result<Report> load_model(const Model& model, const LoadOptions& how) {
+Result<Report> load_model(const Model& model, const LoadOptions& options) {
   // Streamed bytes are counted and discarded.
-  const auto leave = [](const TensorPiece&) -> Result<void> { return {}; };
+  const auto discard = [](const TensorPiece&) -> Result<void> { return {}; };
   Report report;
-  report.loaded = HT_TRY(how.strategy == io::Strategy::Kind::staged ? ht::stream(model, leave, how)
-                                                                    : ht::load(model, how));
+  report.loaded = HT_TRY(options.strategy == io::Strategy::Kind::staged ? ht::stream(model, discard, options)
+                                                                        : ht::load(model, options));
   report.seconds = std::chrono::duration<double>(report.loaded.elapsed).count();
   if (const auto bytes = read_bytes(report.loaded); bytes != 0 && report.seconds > 0)
     report.gb_per_s = static_cast<double>(bytes) / report.seconds / 1e9;
-  if (how.verify) report.verified = report.loaded.verified_bytes >= report.loaded.bytes;
+  if (options.verify) report.verified = report.loaded.verified_bytes >= report.loaded.bytes;
   report.peak_rss = report.loaded.peak_memory_bytes;
   return report;
 }
 
-// Whether the Error means that the model does not fit or does not match its seal: exit status 1.
-bool is_answer(ErrorCode code, bool verify) {
+// Whether an error of the load is a result with exit status 1: the model does not fit or, with --verify, has
+// no readable seal or does not match it.
+bool is_negative_answer(ErrorCode code, bool verify) {
   if (code == ErrorCode::budget_too_small) return true;
   return verify && (code == ErrorCode::not_sealed || code == ErrorCode::bad_seal ||
                     code == ErrorCode::checksum_mismatch);
@@ -81,7 +82,7 @@ std::string json_text(const Report& report) {
 
 std::string human_text(const Report& report, bool quiet) {
   const auto& loaded = report.loaded;
-  std::string out = fmt::format("{} {} by {} in {:.3f} s", size_text(loaded.bytes),
+  std::string out = fmt::format("{} {} with strategy {} in {:.3f} s", byte_count_text(loaded.bytes),
                                 loaded.streamed_bytes != 0 ? "streamed" : "loaded",
                                 to_string(loaded.choice.strategy), report.seconds);
   if (report.gb_per_s) {
@@ -91,8 +92,8 @@ std::string human_text(const Report& report, bool quiet) {
   }
   if (quiet) return out;
   out += fmt::format("{} [{}]\ndirect I/O {}", loaded.choice.reason, loaded.choice.code,
-                     size_text(loaded.direct_bytes));
-  if (report.verified) out += fmt::format(", verified {}", size_text(loaded.verified_bytes));
+                     byte_count_text(loaded.direct_bytes));
+  if (report.verified) out += fmt::format(", verified {}", byte_count_text(loaded.verified_bytes));
   if (report.peak_rss) out += fmt::format(", peak memory {}", size_text(*report.peak_rss));
   return out += '\n';
 }
@@ -113,23 +114,24 @@ Result<Plan> plan_of(const LoadArguments& options, const Common& common) {
   const auto model = HT_TRY(Model::open(options.path, {.allow_incomplete = true,  // data may be missing
                                                        .catalog_only = true,
                                                        .max_header_bytes = common.max_header}));
-  const LoadOptions& how = options.load;
-  Plan plan{.has_budget = how.budget_bytes != 0};
-  const auto rows = Rows::of(model, how.filter);
+  const LoadOptions& load_options = options.load;
+  Plan plan{.has_budget = load_options.budget_bytes != 0};
+  const auto rows = Rows::of(model, load_options.filter);
   if (!rows) return fail(Error(rows.error()).at_path(options.path));
   HT_TRY(rows->for_each([&](const Row& row) {
     if (row.entry.is_splat()) return;
     plan.all = saturating_add(plan.all, row.entry.bytes);
     plan.largest = std::max(plan.largest, row.entry.bytes);
   }));
-  plan.staged = std::min(plan.all, how.chunks * how.chunk_bytes);
+  plan.staged = std::min(plan.all, load_options.chunks * load_options.chunk_bytes);
   if (plan.has_budget) {
-    plan.budget = how.budget_bytes;
+    plan.budget = load_options.budget_bytes;
   } else {
     auto available = ht::available_memory();
     if (!available)
       return fail(std::move(available).error().with_hint("set the limit, for example --budget 8G"));
-    plan.budget = *available;
+    // The default of LoadOptions::budget_bytes.
+    plan.budget = *available / 8 * 7;
   }
   return plan;
 }
@@ -149,7 +151,7 @@ std::string human_text(const Plan& plan) {
              {"staged", size_text(plan.staged), "in the process, during one pass over the data"}},
             {1});
   append_text(out, "\n{} {} ({}); largest tensor: {}\n", plan.fits() ? "fits into" : "does not fit into",
-              byte_count_text(plan.budget), plan.has_budget ? "--budget" : "available memory",
+              byte_count_text(plan.budget), plan.has_budget ? "--budget" : "7/8 of the available memory",
               byte_count_text(plan.largest));
   return out;
 }
@@ -158,14 +160,14 @@ std::string human_text(const Plan& plan) {
 
 Action register_load(CLI::App& verb) {
   auto options = std::make_shared<LoadArguments>();
-  auto& how = options->load;
+  auto& load = options->load;
   add_path(verb, options->path);
   add_choice(verb, "--strategy", options->strategy, {"automatic", "mapped", "read", "staged"},
              "Loading strategy; default: automatic");
-  add_size(verb, "--budget", how.budget_bytes, "Memory limit; default: 7/8 of the available memory");
-  add_flag(verb, "--drop-after", how.drop_after, "Drop the files from the page cache afterwards");
-  add_flag(verb, "--verify", how.verify, "Check each byte against the seal while it is loaded");
-  add_filter(verb, how.filter);
+  add_size(verb, "--budget", load.budget_bytes, "Memory limit; default: 7/8 of the available memory");
+  add_flag(verb, "--drop-after", load.drop_after, "Drop the files from the page cache afterwards");
+  add_flag(verb, "--verify", load.verify, "Check each byte against the seal while it is loaded");
+  add_filter(verb, load.filter);
   return [options](const Common& common) -> Result<Exit> {
     const auto model = HT_TRY(Model::open(options->path, {.max_header_bytes = common.max_header}));
     WorkWithBar work(common);
@@ -173,7 +175,7 @@ Action register_load(CLI::App& verb) {
     load_options.strategy = strategy_named(options->strategy);
     load_options.work = work.options();
     const auto loaded = load_model(model, load_options);
-    if (!loaded && is_answer(loaded.error().code(), load_options.verify))
+    if (!loaded && is_negative_answer(loaded.error().code(), load_options.verify))
       return print_negative(loaded.error(), common);
     const auto report = HT_TRY(loaded);
     print(common.is_json() ? json_text(report) : human_text(report, common.quiet));
@@ -184,7 +186,8 @@ Action register_load(CLI::App& verb) {
 Action register_plan(CLI::App& verb) {
   auto options = std::make_shared<LoadArguments>();
   add_path(verb, options->path);
-  add_size(verb, "--budget", options->load.budget_bytes, "Memory limit; default: the available memory");
+  add_size(verb, "--budget", options->load.budget_bytes,
+           "Memory limit; default: 7/8 of the available memory");
   add_filter(verb, options->load.filter);
   return [options](const Common& common) -> Result<Exit> {
     const auto plan = HT_TRY(plan_of(*options, common));

@@ -19,7 +19,7 @@ TEST_F(Cli, load_prints_the_strategy_and_its_reason) {
   EXPECT_THAT(automatic.out, HasSubstr(", peak memory "));
 }
 
-TEST_F(Cli, load_accepts_a_filter_and_releases_its_memory) {
+TEST_F(Cli, load_accepts_filter_and_drop_after) {
   ASSERT_EQ(run("synth m.safetensors --preset llama-1b --size 8M -q").status, 0);
   const auto one = run("load m.safetensors --filter model.norm.weight --strategy read --json");
   const auto listed = run("ls m.safetensors --filter model.norm.weight --json");
@@ -64,7 +64,7 @@ TEST_F(Cli, load_over_the_budget_loads_all_or_fails) {
       EXPECT_EQ(field(streamed.out, key), all);
     EXPECT_NE(field(streamed.out, "gb_per_s"), "null");
     EXPECT_THAT(run("load m.safetensors --budget 1M --strategy " + strategy).out,
-                HasSubstr(" streamed by staged in "));
+                HasSubstr(" streamed with strategy staged in "));
   }
   EXPECT_EQ(run("load m.safetensors --budget 64K").status, 1);
   EXPECT_EQ(run("load m.safetensors --strategy external").status, 2);
@@ -79,9 +79,9 @@ TEST_F(Cli, load_prints_no_rate_without_reads) {
   EXPECT_THAT(field(cached.out, "code"), ::testing::AnyOf("\"already_cached\"", "\"file_is_memory\""));
   EXPECT_EQ(field(cached.out, "gb_per_s"), "null");
   EXPECT_EQ(field(cached.out, "bytes"), field(cached.out, "cached_bytes"));
-  const auto people = run("load m.safetensors --strategy mapped");
-  EXPECT_THAT(people.out, HasSubstr(" s: already in the page cache\n"));
-  EXPECT_THAT(people.out, Not(HasSubstr("GB/s")));
+  const auto text = run("load m.safetensors --strategy mapped");
+  EXPECT_THAT(text.out, HasSubstr(" s: already in the page cache\n"));
+  EXPECT_THAT(text.out, Not(HasSubstr("GB/s")));
   // `read` copies cached bytes, so it has a rate.
   EXPECT_NE(field(run("load m.safetensors --json --strategy read").out, "gb_per_s"), "null");
 }

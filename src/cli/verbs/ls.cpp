@@ -62,7 +62,7 @@ class Totals {
   }
 
   [[nodiscard]] std::uint64_t bytes() const { return all_.bytes; }
-  /// nullopt where a tensor has no type.
+  /// nullopt if a tensor has no type.
   [[nodiscard]] std::optional<std::uint64_t> parameters() const { return parameters_; }
 
   /// "2 tensors, 24 parameters, 96 bytes: 2 F32 (96 bytes)".
@@ -100,12 +100,12 @@ class RowStatistics {
  public:
   static Result<RowStatistics> of(const Model& model, const Rows& rows, const LsArguments& options,
                                   const Common& common) {
-    RowStatistics made(model);
-    if (!options.stats) return made;
-    made.bar_ = std::make_unique<WorkWithBar>(common);
-    HT_TRY(
-        rows.for_each([&](const Row& row) { made.total_ = saturating_add(made.total_, row.entry.bytes); }));
-    return made;
+    RowStatistics statistics(model);
+    if (!options.stats) return statistics;
+    statistics.bar_ = std::make_unique<WorkWithBar>(common);
+    HT_TRY(rows.for_each(
+        [&](const Row& row) { statistics.total_ = saturating_add(statistics.total_, row.entry.bytes); }));
+    return statistics;
   }
 
   [[nodiscard]] bool is_on() const noexcept { return bar_ != nullptr; }
@@ -248,8 +248,8 @@ Result<void> print_table(OutputBuffer& out, const Rows& rows, const Model& model
   return rows.for_each(add);
 }
 
-// Model names have far fewer parts; the rest of a longer name is one part. This bounds the recursion and the
-// indentation for any file.
+// The parts of a name beyond this level count as one part, which limits recursion and indentation for any
+// file. Names of models have far fewer parts.
 constexpr std::size_t max_levels = 32;
 
 // The part of the name that begins at byte `begin`.
@@ -278,7 +278,8 @@ struct Subtree {
   std::string_view part;
   bool has_leaf = false;  // whether the first tensor has no further part
   std::uint64_t bytes = 0;
-  std::tuple<bool, std::uint32_t, std::uint64_t> place{true, 0, 0};  // first in the files; splats last
+  // The place of the first tensor in file order; splats are last.
+  std::tuple<bool, std::uint32_t, std::uint64_t> place{true, 0, 0};
 };
 
 // The rows as a tree of the parts of their names, which are separated by dots, with the totals of each
@@ -424,9 +425,9 @@ Action register_ls(CLI::App& verb) {
   add_flag(verb, "--stats", options->stats,
            "Read all values: min, max, mean, std, zeros, NaN and Inf of each tensor");
   add_check(verb, [options]() -> std::string {
-    if (options->metadata && options->no_metadata) return "--metadata excludes --no-metadata";
-    if (options->stats && options->tree) return "--stats excludes --tree";
-    if (options->stats && options->allow_incomplete) return "--stats excludes --headers-only";
+    if (options->metadata && options->no_metadata) return "--metadata cannot be combined with --no-metadata";
+    if (options->stats && options->tree) return "--stats cannot be combined with --tree";
+    if (options->stats && options->allow_incomplete) return "--stats cannot be combined with --headers-only";
     return {};
   });
   const auto list_path = [options](const auto& path, const Common& common) {

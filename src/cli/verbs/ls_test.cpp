@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <sstream>
-#include "model/test_formats.hpp"
 
 #include "cli/program_test.hpp"
 #include "model/test_formats.hpp"
@@ -82,8 +81,8 @@ TEST_F(Cli, ls_sorts_by_name_size_and_offset) {
                     R"("a":{"dtype":"U8","shape":[3],"data_offsets":[3,6]},)"
                     R"("c":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
                     6);
-  const auto order = [&](const std::string& how) {
-    const auto lines = run("ls s.safetensors --jsonl " + how).out;
+  const auto order = [&](const std::string& flags) {
+    const auto lines = run("ls s.safetensors --jsonl " + flags).out;
     std::string names;
     for (auto at = lines.find(R"("name":")"); at != std::string::npos; at = lines.find(R"("name":")", at + 1))
       names += lines[at + 8];
@@ -310,7 +309,7 @@ TEST_F(Cli, ls_stats_reads_the_values_of_every_tensor) {
   EXPECT_EQ(run("ls m.ht --stats --tree").status, 2);
 }
 
-TEST_F(Cli, ls_stats_leaves_out_tensors_without_numbers) {
+TEST_F(Cli, ls_stats_of_a_tensor_without_numbers_are_null) {
   testing::write_file(folder_ / "u.irpa", testing::irpa_file({{.name = "t", .length = 5}}, "hello"));
   EXPECT_THAT(run("ls u.irpa --stats --json").out, HasSubstr(R"("stats":null)"));
   EXPECT_EQ(run("ls u.irpa --stats").status, 0);

@@ -64,7 +64,8 @@ std::string whole_text(const MetaValue& value) {
   return out;
 }
 
-Result<Exit> get(const MetaArguments& options, const Common& common) {
+// Prints the value of one key or, without an action, all keys and values.
+Result<Exit> list_or_get(const MetaArguments& options, const Common& common) {
   const auto model =
       HT_TRY(Model::open(options.path, {.catalog_only = true, .max_header_bytes = common.max_header}));
   const Metadata& metadata = model.catalog().metadata();
@@ -145,7 +146,7 @@ std::string edited_text(const MetaArguments& options, const std::vector<Metadata
   names.reserve(edits.size());
   for (const auto& edit : edits) names.push_back(fmt::format("'{}'", printable(edit.key)));
   const std::string moved =
-      edited.moved_by == 0 ? "" : fmt::format("; data moved by {}", size_text(edited.moved_by));
+      edited.moved_by == 0 ? "" : fmt::format("; data moved by {}", byte_count_text(edited.moved_by));
   return fmt::format("{}: {} {}{}\n", printable(options.path), options.action == "set" ? "set" : "removed",
                      name_list(names), moved);
 }
@@ -180,7 +181,7 @@ Action register_meta(CLI::App& verb) {
   add_check(verb, [options] { return options->usage_error(); });
   return [options](const Common& common) {
     const bool edits = options->action == "set" || options->action == "rm";
-    return edits ? edit(*options, common) : get(*options, common);
+    return edits ? edit(*options, common) : list_or_get(*options, common);
   };
 }
 

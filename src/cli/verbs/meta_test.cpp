@@ -44,10 +44,10 @@ TEST_F(CliMeta, gets_one_value) {
 
 TEST_F(CliMeta, metadata_has_the_key) {
   for (const std::string action : {"get", "rm"}) {
-    const auto no = run("meta m.safetensors " + action + " none");
-    EXPECT_EQ(no.status, 2) << "the status of a missing tensor";
-    EXPECT_THAT(no.err, HasSubstr("m.safetensors: the metadata has no key 'none' [not_found]"));
-    EXPECT_THAT(no.err, HasSubstr("hint: list the keys: htensor meta"));
+    const auto refused = run("meta m.safetensors " + action + " none");
+    EXPECT_EQ(refused.status, 2) << "the same status as for a missing tensor";
+    EXPECT_THAT(refused.err, HasSubstr("m.safetensors: the metadata has no key 'none' [not_found]"));
+    EXPECT_THAT(refused.err, HasSubstr("hint: list the keys: htensor meta"));
     const auto json = run("meta m.safetensors " + action + " none --json");
     EXPECT_EQ(json.status, 2);
     EXPECT_THAT(json.out, HasSubstr(R"("code":"not_found")"));

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "cli/program_test.hpp"
 
 namespace ht::plan_test {
@@ -25,7 +27,18 @@ TEST_F(Cli, plan_reads_only_headers) {
   std::filesystem::resize_file(folder_ / "m.safetensors", 200'000);
   const auto planned = run("plan m.safetensors");
   EXPECT_EQ(planned.status, 0) << planned.err;
-  EXPECT_THAT(planned.out, HasSubstr("(available memory)"));
+  EXPECT_THAT(planned.out, HasSubstr("(7/8 of the available memory)"));
+}
+
+TEST_F(Cli, plan_has_the_default_budget_of_load) {
+  const auto before = available_memory().value();
+  const auto planned = run("plan m.ht --json");
+  const auto max_available = std::max(before, available_memory().value());
+  const std::string key = R"("budget":)";
+  const auto begin = planned.out.find(key);
+  ASSERT_NE(begin, std::string::npos) << planned.out << planned.err;
+  // 7/8 is 14/16. The test allows 15/16, because other processes may free or allocate memory meanwhile.
+  EXPECT_LT(std::stoull(planned.out.substr(begin + key.size())), max_available / 16 * 15);
 }
 
 TEST_F(Cli, plan_takes_a_filter) {

@@ -36,16 +36,17 @@ struct ResidencyTotals {
   }
 
   [[nodiscard]] std::string summary() const {
-    std::string out = size_text(stored_bytes);
+    std::string out = byte_count_text(stored_bytes);
     if (cached_bytes) {
-      out = fmt::format("{} of {} in the page cache ({})", size_text(*cached_bytes), out,
+      out = fmt::format("{} of {} in the page cache ({})", byte_count_text(*cached_bytes), out,
                         percent(*cached_bytes, stored_bytes));
     } else {
       out +=
           "; the amount in the page cache is unknown: the kernel reports it only to users who own the file "
           "or can write to it";
     }
-    if (splat_bytes != 0) append_text(out, "; {} in splats, which are not stored", size_text(splat_bytes));
+    if (splat_bytes != 0)
+      append_text(out, "; {} in splats, which are not stored", byte_count_text(splat_bytes));
     return out;
   }
 };

@@ -36,8 +36,8 @@ TEST_F(Cli, residency_takes_a_filter) {
   EXPECT_EQ(one.status, 0) << one.err;
   EXPECT_THAT(one.out, StartsWith(R"({"name":"model.norm.weight","bytes":)"));
   EXPECT_EQ(std::ranges::count(one.out, '\n'), 1);
-  const auto people = run("prefetch m.safetensors --filter '*norm*'");
-  EXPECT_THAT(people.out, HasSubstr("in the page cache (100%)"));
+  const auto text = run("prefetch m.safetensors --filter '*norm*'");
+  EXPECT_THAT(text.out, HasSubstr("in the page cache (100%)"));
 }
 
 TEST_F(Cli, residency_counts_the_bytes_of_a_splat_as_ls_does) {

@@ -26,7 +26,7 @@ struct SealArguments {
 };
 
 // Whether the files do not match their existing seal, or that seal is damaged.
-bool is_answer(const Error& error) {
+bool is_negative_answer(const Error& error) {
   return error.code() == ErrorCode::checksum_mismatch || error.code() == ErrorCode::bad_seal;
 }
 
@@ -37,7 +37,7 @@ Result<Exit> seal(const std::string& path, const SealArguments& options, const C
                                         .work = work.options(),
                                         .max_splat_bytes = options.max_splat,
                                         .force = options.force});
-  if (!outcome && is_answer(outcome.error())) return print_negative(outcome.error(), common);
+  if (!outcome && is_negative_answer(outcome.error())) return print_negative(outcome.error(), common);
   const auto sealed = HT_TRY(outcome);
   const auto hex = to_hex(sealed.digest);
   if (common.is_json()) {
@@ -46,8 +46,8 @@ Result<Exit> seal(const std::string& path, const SealArguments& options, const C
                       json_path(sealed.seal), sealed.bytes, hex, to_base64(sealed.digest),
                       options.algorithm));
   } else if (!common.quiet) {
-    print(fmt::format("{}: {} sealed, {} {}\n", printable(sealed.seal.string()), size_text(sealed.bytes),
-                      options.algorithm, hex));
+    print(fmt::format("{}: {} sealed, {} {}\n", printable(sealed.seal.string()),
+                      byte_count_text(sealed.bytes), options.algorithm, hex));
   }
   return Exit::good;
 }
@@ -134,7 +134,7 @@ std::string human_text(const Verification& found, const std::string& path, doubl
   }
   const double rate = seconds > 0 ? static_cast<double>(found.checked_bytes) / seconds / 1e9 : 0;
   append_text(out, "{}: {}\n", printable(path), explained(found.verdict));
-  append_text(out, "{} checked by {} in {:.3f} s: {:.2f} GB/s{}\n", size_text(found.checked_bytes),
+  append_text(out, "{} checked by {} in {:.3f} s: {:.2f} GB/s{}\n", byte_count_text(found.checked_bytes),
               to_string(found.algorithm), seconds, rate,
               found.seal.empty() ? ", against the file's own checksum" : "");
   return out;

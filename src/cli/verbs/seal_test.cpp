@@ -17,8 +17,8 @@ class CliSeal : public Cli {
   }
   std::string output_of(const std::string& command) {
     const auto status =
-        std::system(("cd '" + folder_.path().string() + "' && " + command + " >.said 2>/dev/null").c_str());
-    return status == 0 ? text_of(".said") : "";
+        std::system(("cd '" + folder_.path().string() + "' && " + command + " >.stdout 2>/dev/null").c_str());
+    return status == 0 ? text_of(".stdout") : "";
   }
 };
 
@@ -71,10 +71,10 @@ TEST_F(CliSeal, verify_names_the_bad_ranges) {
       bad.out,
       HasSubstr(R"("bad":[{"file":"m.safetensors","part":"tensor","tensor":"model.norm.weight","offset":)" +
                 std::to_string(offset)));
-  const auto people = run("verify m.safetensors");
-  EXPECT_EQ(people.status, 1);
-  EXPECT_THAT(people.out, HasSubstr("model.norm.weight"));
-  EXPECT_THAT(people.out, HasSubstr("damaged"));
+  const auto text = run("verify m.safetensors");
+  EXPECT_EQ(text.status, 1);
+  EXPECT_THAT(text.out, HasSubstr("model.norm.weight"));
+  EXPECT_THAT(text.out, HasSubstr("damaged"));
   EXPECT_THAT(run("verify m.safetensors -q").out, HasSubstr("model.norm.weight"));
   EXPECT_EQ(run("verify m.safetensors --quick").status, 0);
 }
@@ -94,9 +94,9 @@ TEST_F(CliSeal, verify_exits_with_1_without_a_seal_and_2_for_other_files) {
   EXPECT_TRUE(is_json(unsealed.out)) << unsealed.out;
   EXPECT_THAT(unsealed.out,
               StartsWith(R"({"ok":false,"verdict":"not_sealed","checked_bytes":0,"bad":[],"error":{)"));
-  const auto people = run("verify m.safetensors");
-  EXPECT_EQ(people.status, 1);
-  EXPECT_THAT(people.err, HasSubstr("[not_sealed]"));
+  const auto text = run("verify m.safetensors");
+  EXPECT_EQ(text.status, 1);
+  EXPECT_THAT(text.err, HasSubstr("[not_sealed]"));
   flip("m.safetensors", 8);
   EXPECT_EQ(run("verify m.safetensors").status, 2);
   EXPECT_EQ(run("verify nothing.safetensors").status, 2);
@@ -156,11 +156,11 @@ TEST_F(CliSeal, a_huge_splat_is_refused_and_can_be_interrupted) {
   for (const std::string verb : {"seal", "hash --per-tensor"}) {
     EXPECT_EQ(run(verb + " s.irpa").status, 0) << "crc64nvme computes splats without reading their bytes";
     for (const std::string algorithm : {"xxh3-128", "sha256"}) {
-      const auto without = run(verb + " s.irpa --algorithm " + algorithm);
-      EXPECT_EQ(without.status, 2);
-      EXPECT_THAT(without.err, HasSubstr("tensor 's': splat has 1125899906842624 bytes"));
-      EXPECT_THAT(without.err, HasSubstr("--max-splat"));
-      EXPECT_THAT(without.err, HasSubstr("--algorithm crc64nvme"));
+      const auto refused = run(verb + " s.irpa --algorithm " + algorithm);
+      EXPECT_EQ(refused.status, 2);
+      EXPECT_THAT(refused.err, HasSubstr("tensor 's': splat has 1125899906842624 bytes"));
+      EXPECT_THAT(refused.err, HasSubstr("--max-splat"));
+      EXPECT_THAT(refused.err, HasSubstr("--algorithm crc64nvme"));
     }
   }
   std::filesystem::remove(folder_ / "s.irpa.htseal");
@@ -190,10 +190,20 @@ TEST_F(CliSeal, hash_equals_other_tools) {
   EXPECT_EQ(run("hash m.safetensors --algorithm sha256").out, sha);
   const auto xxh = output_of("xxhsum -H2 m.safetensors");
   if (xxh.empty()) {
-    std::printf("left out: xxhsum is not installed\n");
+    std::printf("skipped: comparison with xxhsum, which is not installed\n");
   } else {
     EXPECT_EQ(run("hash m.safetensors --algorithm xxh3-128").out, xxh);
   }
+}
+
+TEST_F(CliSeal, openssl_provides_sha256) {
+  write_safetensors("m.safetensors", R"({"w":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})", 4);
+  // Requires an implementation of SHA-256 from a provider that is not loaded.
+  std::ofstream(folder_ / "openssl.cnf") << "openssl_conf = a\n[a]\nalg_section = b\n[b]\n"
+                                            "default_properties = provider=none\n";
+  const auto refused = run("hash m.safetensors --algorithm sha256 --json", "OPENSSL_CONF=openssl.cnf");
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_THAT(refused.out, HasSubstr(R"("rule":"openssl_provides_sha256")"));
 }
 
 TEST_F(CliSeal, hash_of_tensors_covers_only_their_bytes) {

@@ -51,17 +51,17 @@ std::vector<std::string_view> split(std::string_view text, char at) {
   return parts;
 }
 
-tl::unexpected<Error> no_slice(std::string_view part) {
+tl::unexpected<Error> malformed_slice(std::string_view part) {
   return fail(Error(ErrorCode::bad_shape, "slice_is_well_formed", fmt::format("'{}' is not a slice", part))
                   .with_hint("write begin:end:step or an index for each dimension, as in 0:4,:,-1"));
 }
 
-// Parses a number; nullopt if the text is empty.
-Result<std::optional<std::int64_t>> number(std::string_view text, std::string_view part) {
+// Parses an index or a field of the range `part`; nullopt if the text is empty.
+Result<std::optional<std::int64_t>> parse_bound(std::string_view text, std::string_view part) {
   if (text.empty()) return std::nullopt;
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return no_slice(part);
+  if (error != std::errc{} || end != text.data() + text.size()) return malformed_slice(part);
   return value;
 }
 
@@ -71,8 +71,8 @@ std::int64_t from_front(std::int64_t value, std::int64_t extent) {
 }
 
 Result<Axis> one_index(std::string_view part, std::int64_t extent) {
-  const auto index = HT_TRY(number(part, part));
-  if (!index) return no_slice(part);
+  const auto index = HT_TRY(parse_bound(part, part));
+  if (!index) return malformed_slice(part);
   const std::int64_t begin = from_front(*index, extent);
   if (begin < 0 || begin >= extent) {
     return fail(Error(ErrorCode::out_of_bounds, "slice_index_is_inside",
@@ -84,11 +84,11 @@ Result<Axis> one_index(std::string_view part, std::int64_t extent) {
 
 Result<Axis> range(std::string_view part, std::int64_t extent) {
   const auto fields = split(part, ':');
-  if (fields.size() > 3) return no_slice(part);
-  const auto begin = HT_TRY(number(fields[0], part));
-  const auto end = HT_TRY(number(fields[1], part));
-  const auto step = HT_TRY(number(fields.size() == 3 ? fields[2] : "", part)).value_or(1);
-  if (step == 0 || step == std::numeric_limits<std::int64_t>::min()) return no_slice(part);
+  if (fields.size() > 3) return malformed_slice(part);
+  const auto begin = HT_TRY(parse_bound(fields[0], part));
+  const auto end = HT_TRY(parse_bound(fields[1], part));
+  const auto step = HT_TRY(parse_bound(fields.size() == 3 ? fields[2] : "", part)).value_or(1);
+  if (step == 0 || step == std::numeric_limits<std::int64_t>::min()) return malformed_slice(part);
   // With a negative step, the range goes from the last element to before the first.
   const std::int64_t low = step > 0 ? 0 : -1;
   const std::int64_t high = step > 0 ? extent : extent - 1;
@@ -180,7 +180,7 @@ class Printer {
   Printer(OutputBuffer& out, const Part& part, AppendNth append, bool json)
       : out_(out), part_(part), append_(append), json_(json), innermost_(part.axes.size()) {
     std::int64_t total = 1;
-    // Capped at `max_shown` + 1, which avoids overflow.
+    // Both factors are capped at `max_shown` + 1, which avoids overflow.
     for (const auto& axis : part.axes)
       total = std::min(total, max_shown + 1) * std::min(axis.count, max_shown + 1);
     shortened_ = !json && total > max_shown;
@@ -306,7 +306,7 @@ Result<Exit> show_statistics(const Part& part, const ShowArguments& options, con
     WorkWithBar work(common);
     facts = HT_TRY(ht::statistics(rows, work.options()));
   }
-  if (options.hist && facts.finite() != 0) {
+  if (options.hist && facts.finite_count() != 0) {
     WorkWithBar work(common);
     const Histogram::Range range{.low = facts.min, .high = facts.max, .bins = histogram_bins};
     histogram = HT_TRY(ht::histogram(rows, range, work.options()));

@@ -5,7 +5,7 @@
 namespace ht::show_test {
 namespace {
 
-TEST_F(Cli, show_prints_values_for_people) {
+TEST_F(Cli, show_prints_values_as_text) {
   EXPECT_EQ(run("show m.ht m").out, "m  F32 [2, 3]\n[[1, 2, 3]\n [4, 5, 6.5]]\n");
   EXPECT_EQ(run("show m.ht m --slice 1,1: -q").out, "[5, 6.5]\n");
   EXPECT_EQ(run("show m.ht m --slice 1,-1 -q").out, "6.5\n");
@@ -61,7 +61,6 @@ TEST_F(Cli, shown_tensors_have_a_type) {
 }
 
 TEST_F(Cli, show_decodes_block_encodings) {
-  ASSERT_EQ(run("convert q.safetensors q.gguf --quantize w=Q8_0 -q").status, 2);
   write_safetensors("q.safetensors", R"({"w":{"dtype":"U8","shape":[2,32],"data_offsets":[0,64]}})", 64);
   ASSERT_EQ(run("convert q.safetensors f.safetensors --cast w=F32").status, 0);
   ASSERT_EQ(run("convert f.safetensors q.gguf --quantize w=Q8_0 -q").status, 0);
@@ -161,13 +160,13 @@ TEST_F(ShownElements, are_read_in_both_byte_orders) {
   EXPECT_EQ(shown(testing::npy_file(">u2", false, "(2,)", data), "::-1"), "[515, 1]\n");
 }
 
-TEST_F(ShownElements, complex_numbers_are_swapped_by_halves) {
+TEST_F(ShownElements, both_parts_of_complex_numbers_are_byte_swapped) {
   // 1 and 2 as big-endian F32.
   const std::string data("\x3F\x80\0\0\x40\0\0\0", 8);
   EXPECT_EQ(shown(testing::npy_file(">c8", false, "(1,)", data), "0"), "(1,2)\n");
 }
 
-TEST_F(ShownElements, are_counted_in_row_major_order) {
+TEST_F(ShownElements, are_printed_in_row_major_order) {
   EXPECT_EQ(shown(testing::npy_file("|u1", true, "(2, 3)", "\1\4\2\5\3\6"), ":"),
             "[[1, 2, 3]\n [4, 5, 6]]\n");
 }
@@ -188,7 +187,7 @@ TEST_F(ShownElements, are_read_at_any_index) {
   EXPECT_EQ(shown(file, "::9999"), "[0, 9999]\n");
 }
 
-TEST_F(ShownElements, splats_of_any_size_cost_a_group) {
+TEST_F(ShownElements, large_splats_are_not_expanded) {
   const std::uint64_t large = std::uint64_t{1} << 50;
   EXPECT_EQ(splat("uint8", "[1125899906842624]", large, "\1\2", "0:3"), "[1, 2, 1]\n");
   EXPECT_EQ(splat("uint8", "[1125899906842624]", large, "\1\2", "-1"), "2\n");

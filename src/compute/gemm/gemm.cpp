@@ -72,21 +72,21 @@ void multiply_in_place(const Matrix<const T>& a, const Matrix<const T>& b, const
                              layout_b.leading, adds ? 1 : 0, c.data, to_int(c.row_stride));
 }
 
-// An operand that is passed to BLAS block by block.
+// An operand that is passed to BLAS block by block, packed into a panel if BLAS cannot read it in place.
 template <class T>
 class Operand {
  public:
   Operand(const Matrix<const T>& matrix, Workers* workers) noexcept
-      : matrix_(matrix), packs_(!blas_layout(matrix)), workers_(workers) {}
+      : matrix_(matrix), needs_packing_(!blas_layout(matrix)), workers_(workers) {}
 
-  [[nodiscard]] bool packs() const noexcept { return packs_; }
+  [[nodiscard]] bool needs_packing() const noexcept { return needs_packing_; }
   [[nodiscard]] std::int64_t elements() const noexcept { return matrix_.rows * matrix_.columns; }
 
   /// Returns a block that is valid until the next call. `max_elements` is the same for every call.
   Result<Matrix<const T>> block(std::int64_t row, std::int64_t column, std::int64_t rows,
                                 std::int64_t columns, std::int64_t max_elements) {
     const auto part = matrix_.block(row, column, rows, columns);
-    if (!packs_) return part;
+    if (!needs_packing_) return part;
     if (!panel_) panel_ = std::make_unique_for_overwrite<T[]>(static_cast<std::size_t>(max_elements));
     // Reads elements in address order where the strides allow it.
     const bool by_rows = std::abs(part.column_stride) <= std::abs(part.row_stride);
@@ -116,7 +116,7 @@ class Operand {
   }
 
   Matrix<const T> matrix_;
-  bool packs_;
+  bool needs_packing_;
   Workers* workers_;
   std::unique_ptr<T[]> panel_;
 };
@@ -129,13 +129,15 @@ Result<void> multiply_by_blas(const Matrix<const T>& a, const Matrix<const T>& b
   Operand<T> left(a, options.workers);
   Operand<T> right(b, options.workers);
   const std::int64_t panel = options.panel_elements;
-  const bool fit_whole =
-      (!left.packs() || left.elements() <= panel) && (!right.packs() || right.elements() <= panel);
+  const bool both_fit_panels = (!left.needs_packing() || left.elements() <= panel) &&
+                               (!right.needs_packing() || right.elements() <= panel);
   // Limits the depth so that a panel has at least 256 rows.
-  const std::int64_t max_depth = fit_whole ? options.max_extent : std::max<std::int64_t>(panel / 256, 1);
+  const std::int64_t max_depth =
+      both_fit_panels ? options.max_extent : std::max<std::int64_t>(panel / 256, 1);
   const std::int64_t depth = std::min({a.columns, max_depth, options.max_extent});
   const auto block_extent = [&](const Operand<T>& operand, std::int64_t extent) {
-    const std::int64_t max = operand.packs() ? std::max<std::int64_t>(panel / depth, 1) : options.max_extent;
+    const std::int64_t max =
+        operand.needs_packing() ? std::max<std::int64_t>(panel / depth, 1) : options.max_extent;
     return std::min({extent, max, options.max_extent});
   };
   const std::int64_t rows = block_extent(left, c.rows);

@@ -38,7 +38,7 @@ struct GemmOptions {
   bool uses_blas = true;
   /// The largest extent that is passed to BLAS, whose extents are ints.
   std::int64_t max_extent = std::int64_t{1} << 30;
-  /// Number of elements of an operand that are copied at once.
+  /// The maximum number of elements of an operand that are copied at once.
   std::int64_t panel_elements = std::int64_t{1} << 20;
 };
 

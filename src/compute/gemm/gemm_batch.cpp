@@ -56,7 +56,7 @@ Result<void> check_product(layout::Extents a, layout::Extents b) {
     return fail(Error(ErrorCode::shape_mismatch, "inner_extents_are_equal",
                       format_text("product of shapes {} and {}: {} columns but {} rows", layout::to_text(a),
                                   layout::to_text(b), columns, rows))
-                    .with_hint("transpose an operand, or check the order of both"));
+                    .with_hint("transpose an operand or swap the operands"));
   }
   const std::size_t batch_rank = std::max<std::size_t>(a.size(), 2) - 2;
   if (!std::ranges::equal(a.first(batch_rank), b.first(std::min(batch_rank, b.size())))) {
@@ -64,7 +64,7 @@ Result<void> check_product(layout::Extents a, layout::Extents b) {
                       format_text("product of shapes {} and {}: batches {} and {} differ", layout::to_text(a),
                                   layout::to_text(b), layout::to_text(a.first(batch_rank)),
                                   layout::to_text(b.first(batch_rank))))
-                    .with_hint("repeat or select matrices until both batches have one shape"));
+                    .with_hint("repeat or select matrices so that both batches have the same shape"));
   }
   return {};
 }

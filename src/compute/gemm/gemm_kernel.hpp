@@ -10,7 +10,8 @@ inline constexpr std::int64_t block_depth = 256;
 inline constexpr std::int64_t block_rows = 128;
 template <class T>
 inline constexpr std::int64_t block_columns = 1024 / static_cast<std::int64_t>(sizeof(T));
-/// Packed strips are padded to a multiple of at most this many lines.
+/// The maximum number of lines of a packed strip: rows of a or columns of b. The last strip is padded to the
+/// same number of lines as the others.
 inline constexpr std::int64_t max_strip_lines = 32;
 
 /// At most `block_rows` rows and `block_columns` columns of c = a·b, of any depth and any strides.
@@ -25,12 +26,12 @@ struct KernelBlock {
   std::int64_t rows, columns, depth;
   /// c += a·b
   bool adds;
-  /// Buffers for strips of a and b: min(`depth`, `block_depth`) times the rows or columns.
+  /// Buffers for strips of a and b: min(`depth`, `block_depth`) times the padded rows or columns.
   T* packed_a;
   T* packed_b;
 };
 
-/// The order of additions depends only on the depth and the processor.
+/// Computes one block of c. The order of additions depends only on the depth and the processor.
 void multiply_block(const KernelBlock<float>& block) noexcept;
 void multiply_block(const KernelBlock<double>& block) noexcept;
 

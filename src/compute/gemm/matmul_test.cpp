@@ -286,7 +286,7 @@ TEST(Matmul, batch_extents_are_equal) {
   EXPECT_TRUE(fails(matmul(two, one), ErrorCode::shape_mismatch, "batch_extents_are_equal"));
 }
 
-TEST(Matmul, refuses_a_product_larger_than_memory) {
+TEST(Matmul, refuses_a_product_whose_size_overflows) {
   const auto long_vector = must(
       Tensor<F32, Rank<2>>::strided(must(Storage::owned(64)), Rank<2>(std::int64_t{1} << 40, 1), {0, 1}));
   EXPECT_EQ(matmul(long_vector, long_vector.transpose()).error().code(), ErrorCode::size_overflow);

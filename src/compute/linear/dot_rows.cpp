@@ -1,10 +1,10 @@
 // Kernels for F32 vectors. Highway compiles them once per target, and the processor selects the target.
 //
-// `unpack` widens one step of a row (one or two blocks, or 32 dense elements) in element order. It passes 32
-// elements at a time to a sink, which multiplies and adds. src/values/blocks/decode_reference.hpp has the
-// byte maps. Except in Q8_0, each element is multiplied by its scale, not the sum of its group. Where
-// scale · q and the offset of Q4_K nearly cancel, the error of such a sum would not be bounded by the
-// products.
+// `unpack` widens one step of a row in element order: 8 blocks of Q8_0, one block of another encoding, or 32
+// dense elements. src/values/blocks/decode_reference.hpp has the byte maps. Except for Q8_0, `unpack` scales
+// each element and passes 32 elements at a time to a sink, which multiplies and adds. Scales are not applied
+// to sums of groups: where scale · q and the offset of Q4_K nearly cancel, the products would not bound the
+// error.
 #include "compute/linear/dot_rows.hpp"
 
 #include "compute/linear/dot_targets.hpp"
@@ -99,8 +99,8 @@ HT_DOT_INLINE ThirtyTwo floats_at(F8_E5M2, Block b) {
   return result;
 }
 
-// The code without its sign, shifted below one additional exponent bit, is an F16 of 2^-8 times the value.
-// The largest code is NaN.
+// F16 has one exponent bit more: a code without its sign, shifted left by 7 bits, is an F16 of 2^-8 times the
+// value. The largest code is NaN.
 HT_DOT_INLINE ThirtyTwo floats_at(F8_E4M3, Block b) {
   const hn::Rebind<std::int16_t, FloatTag<32>> words;
   ThirtyTwo result;
@@ -122,7 +122,7 @@ HT_DOT_INLINE void unpack(D dtype, Block b, std::size_t at, Sink<B>& sink) {
   sink.add(at, floats_at(dtype, b));
 }
 
-/// A block, whose products are added to the first or the second 16 sums.
+/// Adds the products of a block to the first or the second 16 sums.
 template <std::size_t Half, std::size_t B>
 HT_DOT_INLINE void unpack_q8_0(Block b, std::size_t at, Sink<B>& sink) {
   const Sixteen scale = set_half<16>(b);
@@ -253,12 +253,12 @@ struct SixteenScales {
   alignas(64) float scales[16];
 };
 
-struct Nothing {};
+struct NoScales {};
 
 /// Unpacks the scales of encodings for which unpacking is slow. Scales of several blocks are prepared before
 /// the first block is multiplied, so multiplications do not wait for them.
 template <class T>
-HT_DOT_INLINE void prepare(T /*type*/, Block /*b*/, Nothing& /*into*/) {}
+HT_DOT_INLINE void prepare(T /*type*/, Block /*b*/, NoScales& /*into*/) {}
 HT_DOT_INLINE void prepare(Q4_K, Block b, GroupScales& into) {
   k_scales(b, into.numbers);
   // High nibbles are masked, not shifted, because more execution units can mask. Both factors are exact.
@@ -272,7 +272,7 @@ HT_DOT_INLINE void prepare(Q6_K, Block b, SixteenScales& into) {
 
 template <class T>
 struct PreparedOf {
-  using type = Nothing;
+  using type = NoScales;
 };
 template <>
 struct PreparedOf<Q4_K> {
@@ -378,8 +378,8 @@ struct Sinks {
     }
   }
 
-  /// Adds all elements of `columns`, the first of which is element `from` of the vectors. Every call but the
-  /// last ends at a multiple of 32.
+  /// Adds the products of `columns` elements, the first of which is element `from` of the vectors. Every call
+  /// but the last ends at a multiple of 32.
   template <class T>
   HT_DOT_INLINE void add(T type, const Block* rows, std::size_t from, std::size_t columns) {
     constexpr std::size_t step = step_elements<T>();
@@ -387,7 +387,7 @@ struct Sinks {
     std::size_t at = 0;
     std::size_t offset = 0;
     const RowPrefetch<R> ahead(rows, columns / step * bytes);
-    if constexpr (std::is_same_v<Prepared<T>, Nothing>) {
+    if constexpr (std::is_same_v<Prepared<T>, NoScales>) {
 #pragma GCC unroll 2
       for (; at + step <= columns; at += step) {
         ahead.template step<bytes>(rows, offset);
@@ -487,7 +487,7 @@ void dot(const Rows& rows, const Tile& tile) {
   });
 }
 
-/// The same for types without an `unpack`: elements are first decoded to strips.
+/// The same as `dot` for types without an `unpack`: elements are first decoded to strips.
 template <std::size_t R, std::size_t B>
 void dot_decoded(const Rows& rows, const Tile& tile) {
   constexpr std::int64_t strip = 512;
@@ -508,8 +508,8 @@ void dot_decoded(const Rows& rows, const Tile& tile) {
 /// The kernels of a type for 1, 2 and 4 vectors.
 using Dots = void (*const[3])(const Rows& rows, const Tile& tile);
 
-/// One dense row at a time is read fastest, because it is one stream for the prefetchers. Two rows of blocks
-/// at a time keep the processor busy while the other row waits for its sums or its memory.
+/// One dense row at a time is read fastest, because it is one stream for the prefetchers. With two rows of
+/// blocks at a time, the processor works on one row while the other waits for its sums or its memory.
 template <class T>
 constexpr std::size_t rows_at_once = IsEncoding<T> ? 2 : 1;
 
@@ -553,9 +553,9 @@ void dot_all(const Rows& rows, const float* x, std::int64_t x_stride, std::int64
   Tile tile = {};
   tile.into_stride = into_stride;
   for (std::int64_t first = 0; first < rows.count; first += panel) {
-    Rows some = rows;
-    some.first = rows.first + first * rows.row_bytes;
-    some.count = std::min(panel, rows.count - first);
+    Rows panel_rows = rows;
+    panel_rows.first = rows.first + first * rows.row_bytes;
+    panel_rows.count = std::min(panel, rows.count - first);
     for (std::int64_t b = 0; b < batch; b += max_batch) {
       tile.batch = std::min<std::int64_t>(batch - b, max_batch);
       tile.into = into + b * into_stride + first;
@@ -564,7 +564,7 @@ void dot_all(const Rows& rows, const float* x, std::int64_t x_stride, std::int64
         if (rest_bytes > 0)
           std::memcpy(tile.rest + i * std::int64_t{dense_step}, tile.x[i] + whole, rest_bytes);
       }
-      dots[tile.batch == 1 ? 0 : tile.batch == 2 ? 1 : 2](some, tile);
+      dots[tile.batch == 1 ? 0 : tile.batch == 2 ? 1 : 2](panel_rows, tile);
     }
   }
 }

@@ -73,15 +73,15 @@ struct Int8Vectors {
   /// From -127 to 127.
   std::vector<std::int8_t, LineAllocator<std::int8_t>> elements;
   std::vector<float> scales;
-  /// The sum of every 16 elements.
+  /// The sum of each 16 adjacent elements.
   std::vector<std::int16_t, LineAllocator<std::int16_t>> sums;
 };
 
 /// True for Q8_0, Q4_0, Q4_K, Q5_K and Q6_K.
 [[nodiscard]] bool has_int8_kernel(const ElementType& type) noexcept;
 
-/// The same as `dot_rows`; requires `has_int8_kernel`. Sums within a scale are exact integers. The order of
-/// other operations is fixed, so all targets give the same bits.
+/// The same as `dot_rows`; requires `has_int8_kernel`. Products that share a scale are summed as exact
+/// integers. The order of other operations is fixed, so all targets give the same bits.
 ///
 /// For the rounded vectors x', the error is at most k · eps · Σ(|scale · q| + |offset|) · |x'| where elements
 /// are scale · q - offset. The offset is 0 in Q8_0 and Q4_0, and 32 · scale in Q6_K. Rounding the vectors

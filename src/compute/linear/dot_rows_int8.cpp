@@ -1,8 +1,8 @@
 // Kernels for int8 vectors: products of bytes, added in groups of four.
 //
-// Lane i of 8 is the exact integer sum of the elements 4i to 4i + 3 of a group of 32. Blocks of 32 elements
-// are one group. Blocks of 256 add 8 groups, each times its integer scale. Lanes are then converted to F32
-// and multiplied by the scales of both sides.
+// Lane i of 8 is the exact integer sum of the products of elements 4i to 4i + 3 of a group of 32. Blocks of
+// 32 elements are one group. Blocks of 256 add 8 groups, each times its integer scale. Lanes are then
+// converted to F32 and multiplied by the scales of both sides.
 #include "compute/linear/dot_rows.hpp"
 
 #include "compute/linear/dot_targets.hpp"
@@ -72,20 +72,21 @@ HT_DOT_INLINE Bytes32 nibbles_of_16(Block bytes) {
   return result;
 }
 
-/// Products of pairs of bytes, as int16.
+/// `dot_byte_pairs` multiplies bytes and adds each two adjacent products, as int16; `dot_short_pairs`
+/// multiplies int16 and adds each two adjacent products, as int32.
 #if HT_DOT_AVX2
-HT_DOT_INLINE __m256i multiply_pairs(__m256i unsigned_bytes, __m256i signed_bytes) {
+HT_DOT_INLINE __m256i dot_byte_pairs(__m256i unsigned_bytes, __m256i signed_bytes) {
   return _mm256_maddubs_epi16(unsigned_bytes, signed_bytes);
 }
-HT_DOT_INLINE __m256i add_pairs(__m256i a, __m256i b) { return _mm256_madd_epi16(a, b); }
+HT_DOT_INLINE __m256i dot_short_pairs(__m256i a, __m256i b) { return _mm256_madd_epi16(a, b); }
 HT_DOT_INLINE __m256i with_sign_of(__m256i a, __m256i b) { return _mm256_sign_epi8(a, b); }
 HT_DOT_INLINE __m256i subtract_shorts(__m256i a, __m256i b) { return _mm256_sub_epi16(a, b); }
 #define HT_DOT_HAS_PAIRS 1
 #elif HWY_TARGET == HWY_SSE4
-HT_DOT_INLINE __m128i multiply_pairs(__m128i unsigned_bytes, __m128i signed_bytes) {
+HT_DOT_INLINE __m128i dot_byte_pairs(__m128i unsigned_bytes, __m128i signed_bytes) {
   return _mm_maddubs_epi16(unsigned_bytes, signed_bytes);
 }
-HT_DOT_INLINE __m128i add_pairs(__m128i a, __m128i b) { return _mm_madd_epi16(a, b); }
+HT_DOT_INLINE __m128i dot_short_pairs(__m128i a, __m128i b) { return _mm_madd_epi16(a, b); }
 HT_DOT_INLINE __m128i with_sign_of(__m128i a, __m128i b) { return _mm_sign_epi8(a, b); }
 HT_DOT_INLINE __m128i subtract_shorts(__m128i a, __m128i b) { return _mm_sub_epi16(a, b); }
 #define HT_DOT_HAS_PAIRS 1
@@ -111,8 +112,8 @@ HT_DOT_INLINE Ints<8> dot_signed(Bytes32 a, const std::int8_t* b) {
     const auto x = hn::LoadU(Signed32Tag(), b + byte_lanes * i);
     // The magnitude of -128 is 128 as an unsigned byte; a pair of products fits 16 bits.
     const auto magnitude = hn::Abs(hn::BitCast(Signed32Tag(), a.part[i]));
-    const auto moved = with_sign_of(x.raw, a.part[i].raw);
-    result.part[i].raw = add_pairs(multiply_pairs(magnitude.raw, moved), ones.raw);
+    const auto signed_x = with_sign_of(x.raw, a.part[i].raw);
+    result.part[i].raw = dot_short_pairs(dot_byte_pairs(magnitude.raw, signed_x), ones.raw);
   }
   return result;
 }
@@ -125,8 +126,8 @@ HT_DOT_INLINE Ints<8> dot_centred(Bytes32 a, const std::int8_t* b) {
   Ints<8> result;
   for (std::size_t i = 0; i < byte_parts; ++i) {
     const auto x = hn::LoadU(Signed32Tag(), b + byte_lanes * i);
-    const auto pairs = subtract_shorts(multiply_pairs(a.part[i].raw, x.raw), multiply_pairs(zero.raw, x.raw));
-    result.part[i].raw = add_pairs(pairs, ones.raw);
+    const auto pairs = subtract_shorts(dot_byte_pairs(a.part[i].raw, x.raw), dot_byte_pairs(zero.raw, x.raw));
+    result.part[i].raw = dot_short_pairs(pairs, ones.raw);
   }
   return result;
 }
@@ -138,7 +139,7 @@ HT_DOT_INLINE Ints<8> dot_shorts(const std::int16_t* a, const std::int16_t* b) {
   for (std::size_t i = 0; i < parts<8>; ++i) {
     const auto left = hn::LoadU(ShortTag(), a + short_lanes * i);
     const auto right = hn::LoadU(ShortTag(), b + short_lanes * i);
-    result.part[i].raw = add_pairs(left.raw, right.raw);
+    result.part[i].raw = dot_short_pairs(left.raw, right.raw);
   }
   return result;
 }
@@ -151,7 +152,7 @@ HT_DOT_INLINE Ints<8> dot_scaled(Bytes32 a, const std::int8_t* b, const std::int
   Ints<8> result;
   for (std::size_t i = 0; i < byte_parts; ++i) {
     const auto x = hn::LoadU(Signed32Tag(), b + byte_lanes * i);
-    result.part[i].raw = add_pairs(multiply_pairs(a.part[i].raw, x.raw), scale.raw);
+    result.part[i].raw = dot_short_pairs(dot_byte_pairs(a.part[i].raw, x.raw), scale.raw);
   }
   return result;
 }
@@ -167,7 +168,7 @@ HT_DOT_INLINE Ints<8> dot_two_scales(Bytes32 a, const std::int8_t* b, const std:
     const auto x = hn::LoadU(Signed32Tag(), b + byte_lanes * i);
     const auto all = hn::LoadU(bytes, reinterpret_cast<Block>(scales) + byte_lanes * i);
     const auto scale = hn::BitCast(ShortTag(), hn::TableLookupBytes(all, hn::BitCast(bytes, index)));
-    result.part[i].raw = add_pairs(multiply_pairs(a.part[i].raw, x.raw), scale.raw);
+    result.part[i].raw = dot_short_pairs(dot_byte_pairs(a.part[i].raw, x.raw), scale.raw);
   }
   return result;
 }
@@ -176,7 +177,7 @@ HT_DOT_INLINE Ints<8> dot_two_scales(Bytes32 a, const std::int8_t* b, const std:
 
 // Targets without an instruction for pairs of bytes compute lane by lane.
 
-/// `Element` is the type as which the bytes of `a` are read.
+/// `Element` is the type of the elements of `a`: int8 or uint8.
 template <class Element>
 HT_DOT_INLINE Ints<8> dot_each(Bytes32 a, const std::int8_t* b, int zero, int low_scale, int high_scale) {
   std::uint8_t bytes[32];
@@ -469,7 +470,8 @@ HT_DOT_INLINE void unpack(Q5_K, Block block, std::size_t at, const Prepared<B>& 
 
 #endif
 
-/// Shifts 16-bit lanes, because x86 has no byte shift. The caller masks bits from the neighbouring byte.
+/// Shifts to the left, or to the right if `Left` is negative. Shifts 16-bit lanes, because x86 has no byte
+/// shift. The caller masks bits from the neighbouring byte.
 template <int Left>
 HT_DOT_INLINE hn::Vec<Bytes32Tag> shift(hn::Vec<Bytes32Tag> bytes) {
 #if HWY_TARGET == HWY_SCALAR
@@ -608,11 +610,11 @@ void int_dots(const Rows& rows, const Int8Vectors& x, std::int64_t first, std::i
   }
 }
 
-/// One row of long blocks saturates the processor, and prefetchers work best with one row.
+/// Except for Q4_0, one row saturates the processor, and prefetchers work best with one row.
 template <class E>
 constexpr std::size_t rows_at_once = std::is_same_v<E, Q4_0> ? 2 : 1;
 
-/// For 1, 2 and 4 vectors.
+/// The kernels of E for 1, 2 and 4 vectors.
 template <class E>
 constexpr IntDots int_dots_of[3] = {&int_dots<E, rows_at_once<E>, 1>, &int_dots<E, 1, 2>, &int_dots<E, 1, 4>};
 
@@ -631,12 +633,12 @@ void int_dot_all(const Rows& rows, const Int8Vectors& x, float* into, std::int64
   // With many vectors, process few rows at a time, which stay in the cache.
   const std::int64_t at_once = x.batch <= static_cast<std::int64_t>(max_batch) ? rows.count : 8;
   for (std::int64_t row = 0; row < rows.count; row += at_once) {
-    Rows some = rows;
-    some.first = rows.first + row * rows.row_bytes;
-    some.count = std::min(at_once, rows.count - row);
+    Rows panel_rows = rows;
+    panel_rows.first = rows.first + row * rows.row_bytes;
+    panel_rows.count = std::min(at_once, rows.count - row);
     for (std::int64_t b = 0; b < x.batch;) {
       const std::int64_t tile = std::min<std::int64_t>(x.batch - b, max_batch);
-      dots[tile == 1 ? 0 : tile == 2 ? 1 : 2](some, x, b, tile, into + row, into_stride);
+      dots[tile == 1 ? 0 : tile == 2 ? 1 : 2](panel_rows, x, b, tile, into + row, into_stride);
       b += tile;
     }
   }

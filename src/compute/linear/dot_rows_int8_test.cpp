@@ -56,8 +56,9 @@ std::vector<Terms> terms_of_row(const Rows& rows, std::int64_t row) {
   return terms;
 }
 
-// The bound of dot_rows.hpp: k · eps · Σ(|scale · q| + |offset|) · |x'| from the rounded vector x', and
-// Σ (scale / 2) · |element| more from x. Division by a scale rounds to F32 before elements are rounded.
+// The bound of dot_rows.hpp: k · eps · Σ(|scale · q| + |offset|) · |x'| for the exact product with the
+// rounded vector x', and Σ (scale / 2) · |element| more for the exact product with x. The factor 1 + 2^-16 is
+// for the division by the scale, which rounds to F32.
 void expect_int8_within_bound(const Problem& problem, const Floats& found) {
   const Int8Vectors rounded(problem.rows.type, problem.x.data(), problem.x_stride, problem.batch,
                             problem.rows.columns);
@@ -125,7 +126,7 @@ TEST(DotRowsInt8, error_of_terms_that_cancel_is_within_the_bound) {
   const ElementType type = type_of(*find_encoding(Q4_K::tag));
   Problem problem(type, 1, 256, 64, random);
   std::byte* const block = problem.bytes.data() + 1;
-  const std::uint16_t halves[2] = {0x4200, 0x3C00};  // d = 3, dm = 1
+  const std::uint16_t halves[2] = {0x4200, 0x3C00};  // d = 3, dmin = 1
   std::memcpy(block, halves, sizeof halves);
   const std::uint8_t scales[12] = {1, 1, 1, 1, 15, 15, 15, 15, 0xF1, 0xF1, 0xF1, 0xF1};
   std::memcpy(block + 4, scales, sizeof scales);

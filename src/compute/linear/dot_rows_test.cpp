@@ -61,7 +61,7 @@ float dot_by_definition(const Rows& rows, std::int64_t row, const float* x) {
 }
 
 std::uint32_t bits_of(float value) {
-  // All NaNs compare equal. So do both zeros, because 0 is added to every product.
+  // All NaNs compare equal. So do both zeros: kernels pad rows with zeros, and adding these turns -0 into 0.
   if (std::isnan(value)) return 0x7FC00000U;
   return value == 0.F ? 0U : std::bit_cast<std::uint32_t>(value);
 }

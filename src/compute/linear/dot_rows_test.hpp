@@ -57,13 +57,14 @@ class Random {
   Stored elements(const ElementType& type, std::int64_t count) {
     Stored bytes(static_cast<std::size_t>(values::stored_bytes(type, count)));
     for (auto& byte : bytes) byte = static_cast<std::byte>(bits());
-    if (type.dtype == F32::tag || type.dtype == F16::tag || type.dtype == BF16::tag) moderate(type, bytes);
+    if (type.dtype == F32::tag || type.dtype == F16::tag || type.dtype == BF16::tag)
+      fill_with_numbers(type, bytes);
     if (!type.is_block_encoded()) return bytes;
     for (std::size_t block = 0; block < bytes.size(); block += type.block_bytes) {
       for (const BlockNumber& number : numbers_of_block(type.encoding)) {
         if (number.bytes == 2)
           put(bytes, block + number.offset, static_cast<std::uint16_t>(0x1C00 + bits() % 0x1000));
-        if (number.bytes == 4) put(bytes, block + number.offset, number_of_scale());
+        if (number.bytes == 4) put(bytes, block + number.offset, random_scale());
       }
       if (type.encoding == MXFP4::tag) bytes[block] = static_cast<std::byte>(118 + bits() % 16);
     }
@@ -75,8 +76,8 @@ class Random {
   static void put(Stored& bytes, std::size_t offset, T number) {
     std::memcpy(bytes.data() + offset, &number, sizeof number);
   }
-  float number_of_scale() { return 0.01F * (1.F + static_cast<float>(bits() % 16)); }
-  void moderate(const ElementType& type, Stored& bytes) {
+  float random_scale() { return 0.01F * (1.F + static_cast<float>(bits() % 16)); }
+  void fill_with_numbers(const ElementType& type, Stored& bytes) {
     const std::size_t size = static_cast<std::size_t>(type.bits) / 8;
     for (std::size_t at = 0; at < bytes.size(); at += size) {
       const float value = number();
@@ -93,7 +94,7 @@ class Random {
 inline Floats decoded_row(const Rows& rows, std::int64_t row) {
   Floats values(static_cast<std::size_t>(rows.columns));
   const std::byte* const stored = rows.first + row * rows.row_bytes;
-  // `read_f32` takes short strips.
+  // `read_f32` decodes at most `values::strip_elements` elements.
   for (std::int64_t at = 0; at < rows.columns; at += 512) {
     values::read_f32(rows.type, stored + values::stored_bytes(rows.type, at), values.data() + at,
                      std::min<std::int64_t>(512, rows.columns - at));

@@ -345,8 +345,8 @@ HT_DOT_INLINE Floats<N> set_half(Block bytes) {
   return result;
 }
 
-/// Makes the compiler load the object from memory instead of forwarding its stores in registers. A load that
-/// repeats a number is free; in registers, the same takes shuffles.
+/// Makes the compiler load the object from memory instead of forwarding its stores in registers. A load can
+/// copy one number to all lanes at no extra cost; from a register, this takes a shuffle.
 template <class T>
 HT_DOT_INLINE void reload(T& object) {
 #if defined(__GNUC__)

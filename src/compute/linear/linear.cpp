@@ -16,7 +16,7 @@
 namespace ht::inline v1::detail {
 namespace {
 
-// Minimum bytes per thread: less work does not pay for starting a thread.
+// Minimum bytes per thread: for less work, starting a thread takes longer than the thread saves.
 constexpr std::int64_t min_part_bytes = std::int64_t{64} << 10;
 // Bytes that a thread takes from its range at once. Small steps let all threads finish at about the same
 // time; large products use larger ones, because each step starts a kernel.
@@ -28,8 +28,8 @@ constexpr std::int64_t steps_per_thread = 64;
 // kernels. The kernels for int8 vectors are always faster.
 template <class T>
 bool uses_panels(const WeightRows& weights, std::int64_t batch) {
-  const bool is_stored = !weights.type.is_block_encoded() && weights.type.dtype == F32::tag;
-  const std::int64_t min_batch = sizeof(T) == sizeof(double) ? 4 : is_stored ? 16 : 32;
+  const bool is_f32 = !weights.type.is_block_encoded() && weights.type.dtype == F32::tag;
+  const std::int64_t min_batch = sizeof(T) == sizeof(double) ? 4 : is_f32 ? 16 : 32;
   return batch >= min_batch && weights.columns > 0;
 }
 
@@ -67,17 +67,17 @@ Work work_of(std::span<const LinearProduct<T>> products, std::int64_t batch) {
   return work;
 }
 
-// Returns the row, counted over all products, before which the rows cost about `left`.
+// Returns the row, counted over all products, that follows rows of a total cost of about `cost_before`.
 template <class T>
 std::int64_t row_after_cost(std::span<const LinearProduct<T>> products, std::int64_t batch,
-                            std::int64_t left) {
+                            std::int64_t cost_before) {
   std::int64_t row = 0;
   for (const auto& product : products) {
     const std::int64_t cost = row_cost(product.weights, batch);
-    const std::int64_t rows = std::min(product.weights.count, (left / cost + 1) / 2 * 2);
+    const std::int64_t rows = std::min(product.weights.count, (cost_before / cost + 1) / 2 * 2);
     row += rows;
     if (rows < product.weights.count) break;
-    left = std::max<std::int64_t>(left - rows * cost, 0);
+    cost_before = std::max<std::int64_t>(cost_before - rows * cost, 0);
   }
   return row;
 }
@@ -161,8 +161,8 @@ const std::byte* row_at(const WeightRows& weights, std::int64_t row) {
   return weights.first + row * weights.row_bytes;
 }
 
-// Multiplies one row, decoded to F64, with one vector. 8 independent sums keep additions from waiting for
-// each other.
+// Multiplies one row with all vectors. Decodes the row to F64 once per vector, in strips. 8 independent sums
+// keep additions from waiting for each other.
 void dot_f64(const LinearProduct<double>& product, const LinearInput<double>& input, std::int64_t row) {
   const WeightRows& weights = product.weights;
   constexpr std::int64_t strip = 512;
@@ -255,14 +255,14 @@ Result<void> run_by_panels(const LinearProduct<T>& product, const LinearInput<T>
 
 }  // namespace
 
-Result<void> check_inner_extents(layout::Extents x, layout::Extents weights, std::size_t of_x) {
-  if (x[of_x] == weights[1]) return {};
+Result<void> check_inner_extents(layout::Extents x, layout::Extents weights, std::size_t dimension) {
+  if (x[dimension] == weights[1]) return {};
   return fail(
       Error(
           ErrorCode::shape_mismatch, "inner_extents_are_equal",
           format_text("x of shape {} has {} elements in dimension {} but rows of weights of shape {} have {}",
-                      layout::to_text(x), x[of_x], of_x, layout::to_text(weights), weights[1]))
-          .with_hint("use weights of [out, in], where in is that extent of x"));
+                      layout::to_text(x), x[dimension], dimension, layout::to_text(weights), weights[1]))
+          .with_hint("use weights of shape [out, in], where in is the extent of x"));
 }
 
 Result<void> check_bias_extent(layout::Extents bias, layout::Extents weights) {

@@ -107,8 +107,10 @@ constexpr bool has_int8_kernel = std::same_as<E, Q8_0> || std::same_as<E, Q4_0> 
 
 struct Product {
   double exact = 0;
-  double bound = 0;           // of linear without int8 activations
-  double rounding_bound = 0;  // what int8 activations add: Σ over blocks of (scale / 2) · Σ|w|
+  /// The bound of linear without int8 activations.
+  double bound = 0;
+  /// The additional error of int8 activations: Σ over blocks of (scale / 2) · Σ|w|.
+  double rounding_bound = 0;
 };
 
 // x(b, …) times row i of w, in blocks of `block` elements.
@@ -240,8 +242,8 @@ TEST(Linear, accepts_empty_tensors) {
   EXPECT_EQ(no_columns(1, 2), 0.F);
   const auto x = random_tensor(Rank<2>(2, 8));
   EXPECT_EQ(must(linear(x, must(Matrix<F32>::zeros(Rank<2>(0, 8))))).shape(), Rank<2>(2, 0));
-  const auto none = must(Matrix<F32>::zeros(Rank<2>(0, 8)));
-  EXPECT_EQ(must(linear(none, random_tensor(Rank<2>(3, 8)))).shape(), Rank<2>(0, 3));
+  const auto empty = must(Matrix<F32>::zeros(Rank<2>(0, 8)));
+  EXPECT_EQ(must(linear(empty, random_tensor(Rank<2>(3, 8)))).shape(), Rank<2>(0, 3));
 }
 
 template <class T>
@@ -299,29 +301,29 @@ TEST(Linear, matmul_accepts_stored_weights_on_the_left) {
 }
 
 template <class X, class W>
-concept Linearly = requires(const X& x, const W& w) { linear(x, w); };
+concept LinearCompiles = requires(const X& x, const W& w) { linear(x, w); };
 
 TEST(Linear, is_available_for_weights_that_convert_exactly_to_the_dtype_of_x) {
-  static_assert(Linearly<Matrix<F32>, Matrix<BF16>> && Linearly<Matrix<F64>, Matrix<I32>>);
-  static_assert(!Linearly<Matrix<F32>, Matrix<F64>> && !Linearly<Matrix<F32>, Matrix<I32>>);
-  static_assert(!Linearly<Matrix<BF16>, Matrix<BF16>> && !Linearly<Matrix<F32>, Vector<F32>>);
-  static_assert(Linearly<Matrix<F32>, AsView<F32, Matrix<BF16>>>);
-  static_assert(!Linearly<Matrix<F32>, AsView<F64, Matrix<BF16>>>);
-  static_assert(Linearly<Tensor<F32, Shape<4, 8>>, BlockTensor<Q8_0, Rank<2>>>);
-  EXPECT_FALSE((Linearly<Tensor<F32, Shape<4, 8>>, Tensor<BF16, Shape<6, 9>>>));
+  static_assert(LinearCompiles<Matrix<F32>, Matrix<BF16>> && LinearCompiles<Matrix<F64>, Matrix<I32>>);
+  static_assert(!LinearCompiles<Matrix<F32>, Matrix<F64>> && !LinearCompiles<Matrix<F32>, Matrix<I32>>);
+  static_assert(!LinearCompiles<Matrix<BF16>, Matrix<BF16>> && !LinearCompiles<Matrix<F32>, Vector<F32>>);
+  static_assert(LinearCompiles<Matrix<F32>, AsView<F32, Matrix<BF16>>>);
+  static_assert(!LinearCompiles<Matrix<F32>, AsView<F64, Matrix<BF16>>>);
+  static_assert(LinearCompiles<Tensor<F32, Shape<4, 8>>, BlockTensor<Q8_0, Rank<2>>>);
+  EXPECT_FALSE((LinearCompiles<Tensor<F32, Shape<4, 8>>, Tensor<BF16, Shape<6, 9>>>));
 }
 
 RC_GTEST_PROP(LinearProperty, any_extents_and_strides_are_within_the_bound, ()) {
   const std::int64_t rows = between(1, 9);
   const std::int64_t columns = between(0, 70);
   const std::int64_t batch = between(1, 36);
-  const auto room =
+  const auto memory =
       random_tensor(Rank<2>(2 * rows + 1, columns + 3), static_cast<unsigned>(between(0, 1000)));
-  const auto stored = must(cast_lossy<BF16>(room));
+  const auto stored = must(cast_lossy<BF16>(memory));
   const auto w = must(
       must(stored.slice<1>(between(0, 3), columns + 3)).slice<0>(between(0, 1), 2 * rows, between(1, 2)));
-  const auto x_room = random_tensor(Rank<2>(w.extent(1), batch), 7);
-  const auto x = between(0, 1) == 0 ? must(x_room.transpose().copy()) : x_room.transpose();
+  const auto x_memory = random_tensor(Rank<2>(w.extent(1), batch), 7);
+  const auto x = between(0, 1) == 0 ? must(x_memory.transpose().copy()) : x_memory.transpose();
   expect_product(must(linear(x, w)), x, must(cast<F32>(w)));
   RC_ASSERT(!::testing::Test::HasFatalFailure());
 }
@@ -329,8 +331,8 @@ RC_GTEST_PROP(LinearProperty, any_extents_and_strides_are_within_the_bound, ()) 
 TEST(Linear, accepts_any_number_of_rows_without_vectors) {
   const auto row = random_tensor(Rank<2>(1, 64));
   const auto many = must(row.broadcast(Rank<2>(std::int64_t{1} << 50, 64)));
-  const auto none = must(Tensor<F32, Rank<2>>::zeros(Rank<2>(0, 64)));
-  EXPECT_EQ(must(linear(none, many)).elements(), 0);
+  const auto empty = must(Tensor<F32, Rank<2>>::zeros(Rank<2>(0, 64)));
+  EXPECT_EQ(must(linear(empty, many)).elements(), 0);
 }
 
 TEST(Linear, multiplies_several_typed_weights_in_one_call) {

@@ -16,7 +16,7 @@ Result<void> check_runtime_weights(const ErasedWeights& weights, const ElementTy
     return fail(Error(ErrorCode::unsupported_encoding, "weights_have_a_known_type",
                       format_text("tensor '{}' has an unknown dtype", name))
                     .at_tensor(name)
-                    .with_hint("use bytes to read the stored bytes"));
+                    .with_hint("read the stored bytes with bytes()"));
   }
   if (dims.size() != 2) {
     return fail(Error(ErrorCode::shape_mismatch, "weights_are_a_matrix",
@@ -36,7 +36,8 @@ Result<void> check_runtime_weights(const ErasedWeights& weights, const ElementTy
   return {};
 }
 
-// Returns the bytes of a row that kernels read in place; nullopt unless rows are whole bytes and aligned.
+// Returns the number of bytes per row; nullopt unless rows are whole bytes and elements are aligned, as
+// kernels require.
 std::optional<std::int64_t> plain_row_bytes(const ElementType& type, Bytes stored,
                                             std::int64_t columns) noexcept {
   if (!type.is_block_encoded()) {
@@ -49,8 +50,8 @@ std::optional<std::int64_t> plain_row_bytes(const ElementType& type, Bytes store
 
 }  // namespace
 
-Result<std::optional<RuntimeMatrix>> rows_in_place(const ErasedWeights& weights, const ElementType& wanted) {
-  HT_TRY(check_runtime_weights(weights, wanted));
+Result<std::optional<RuntimeMatrix>> rows_in_place(const ErasedWeights& weights, const ElementType& target) {
+  HT_TRY(check_runtime_weights(weights, target));
   if (!weights.is_plain) return std::nullopt;
   // A view that is not in place fills the buffer; one byte is enough to detect that.
   std::vector<std::byte> buffer;

@@ -23,15 +23,15 @@ bool is_in_range(const Conv2dOptions& options) {
 }
 
 // Returns the number of kernel positions along one dimension; nullopt if it is zero or a number overflows.
-std::optional<std::int64_t> count_places(std::int64_t extent, std::int64_t kernel, std::int64_t stride,
-                                         std::int64_t padding, std::int64_t dilation) {
+std::optional<std::int64_t> count_positions(std::int64_t extent, std::int64_t kernel, std::int64_t stride,
+                                            std::int64_t padding, std::int64_t dilation) {
   const auto padded = checked::add(extent, 2 * padding);
   const auto reach = checked::multiply(kernel - 1, dilation);
   if (!padded || !reach || kernel < 1 || *reach >= *padded) return std::nullopt;
   return (*padded - 1 - *reach) / stride + 1;
 }
 
-// The range [first, last) of a row of results for which x[place · stride + offset] exists.
+// The positions [first, last) in a row of results.
 struct Span {
   std::int64_t first;
   std::int64_t last;
@@ -39,7 +39,8 @@ struct Span {
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return a <= 0 ? 0 : (a - 1) / b + 1; }
 
-Span inside(std::int64_t offset, std::int64_t extent, std::int64_t stride, Span part) {
+// Returns the positions of `part` for which position · stride + offset is from 0 to `extent` - 1.
+Span positions_inside(std::int64_t offset, std::int64_t extent, std::int64_t stride, Span part) {
   const std::int64_t first = std::clamp(divide_up(-offset, stride), part.first, part.last);
   return {first, std::clamp(divide_up(extent - offset, stride), first, part.last)};
 }
@@ -57,11 +58,11 @@ class Convolution {
         workers_(workers),
         group_outputs_(plan.outputs / plan.options.groups),
         depth_(plan.group_channels * plan.kernel_height * plan.kernel_width),
-        places_(plan.out_height * plan.out_width) {}
+        positions_(plan.out_height * plan.out_width) {}
 
   [[nodiscard]] Result<void> run() const {
-    // With zero outputs, any number of groups is valid.
-    if (plan_.images * plan_.outputs * places_ == 0) return {};
+    // Without outputs, the number of groups has no limit, and products with it could overflow.
+    if (plan_.images * plan_.outputs * positions_ == 0) return {};
     const auto form = plan_.options.form;
     const bool is_direct =
         form == Conv2dOptions::Form::direct || (form == Conv2dOptions::Form::automatic && group_outputs_ < 4);
@@ -83,15 +84,15 @@ class Convolution {
   }
 
   [[nodiscard]] Result<void> run_direct() const {
-    return nn::divide_work(plan_.images * plan_.outputs, cost_of(places_), workers_,
+    return nn::divide_work(plan_.images * plan_.outputs, cost_of(positions_), workers_,
                            [&](std::int64_t first, std::int64_t last) -> Result<void> {
                              for (std::int64_t i = first; i < last; ++i)
-                               fill_output(i / plan_.outputs, i % plan_.outputs, into_ + i * places_);
+                               fill_output(i / plan_.outputs, i % plan_.outputs, into_ + i * positions_);
                              return {};
                            });
   }
 
-  // Adds up the results of one output channel. `out` must be zero on entry.
+  // Adds the terms of one output channel to `out`, which must be zero on entry.
   void fill_output(std::int64_t image, std::int64_t output, T* out) const {
     const T* weight = weight_ + output * depth_;
     for (std::int64_t channel = 0; channel < plan_.group_channels; ++channel) {
@@ -101,23 +102,24 @@ class Convolution {
       }
     }
     if (bias_ == nullptr) return;
-    for (std::int64_t i = 0; i < places_; ++i) out[i] += bias_[output];
+    for (std::int64_t i = 0; i < positions_; ++i) out[i] += bias_[output];
   }
 
   void add_weighted(T factor, const T* from, std::int64_t u, std::int64_t v, T* out) const {
     const std::int64_t stride = plan_.options.stride[1];
-    const std::int64_t across = offset_of(1, v);
-    const Span rows = inside(offset_of(0, u), plan_.height, plan_.options.stride[0], {0, plan_.out_height});
-    const Span columns = inside(across, plan_.width, stride, {0, plan_.out_width});
+    const std::int64_t column_offset = offset_of(1, v);
+    const Span rows =
+        positions_inside(offset_of(0, u), plan_.height, plan_.options.stride[0], {0, plan_.out_height});
+    const Span columns = positions_inside(column_offset, plan_.width, stride, {0, plan_.out_width});
     for (std::int64_t r = rows.first; r < rows.last; ++r) {
       const T* const row = from + (r * plan_.options.stride[0] + offset_of(0, u)) * plan_.width;
       T* const to = out + r * plan_.out_width;
       if (stride == 1 && columns.first < columns.last) {
-        kernels_.add_scaled(factor, row + (columns.first + across), to + columns.first,
+        kernels_.add_scaled(factor, row + (columns.first + column_offset), to + columns.first,
                             columns.last - columns.first);
       } else {
         for (std::int64_t c = columns.first; c < columns.last; ++c)
-          to[c] += factor * row[c * stride + across];
+          to[c] += factor * row[c * stride + column_offset];
       }
     }
   }
@@ -128,7 +130,7 @@ class Convolution {
     const std::int64_t steps = std::clamp<std::int64_t>(
         tile_elements / std::max<std::int64_t>(depth_, 1) / nn::tile_step, 1, 256 / nn::tile_step);
     const std::int64_t width = steps * nn::tile_step;
-    const std::int64_t tiles = (places_ + width - 1) / width;
+    const std::int64_t tiles = (positions_ + width - 1) / width;
     const std::int64_t jobs = plan_.images * plan_.options.groups * tiles;
     // Without channels, kernels still calculate addresses in the tile.
     const auto tile_size = static_cast<std::size_t>(std::max<std::int64_t>(depth_, 1) * width);
@@ -147,50 +149,52 @@ class Convolution {
   // Computes the results of one group at `width` positions.
   void fill_tile(std::int64_t image, std::int64_t group, std::int64_t first, std::int64_t width,
                  T* columns) const {
-    const std::int64_t valid = std::min(width, places_ - first);
+    const std::int64_t valid = std::min(width, positions_ - first);
     T* column = columns;
     for (std::int64_t channel = 0; channel < plan_.group_channels; ++channel) {
       const T* const from = channel_of(image, group, channel);
       for (std::int64_t u = 0; u < plan_.kernel_height; ++u) {
         for (std::int64_t v = 0; v < plan_.kernel_width; ++v, column += width) {
-          copy_below(from, u, v, first, valid, column);
+          copy_covered(from, u, v, first, valid, column);
           std::fill(column + valid, column + width, T{0});
         }
       }
     }
     const std::int64_t output = group * group_outputs_;
-    T* const out = into_ + (image * plan_.outputs + output) * places_ + first;
-    kernels_.multiply(weight_ + output * depth_, group_outputs_, depth_, columns, width, out, places_, valid);
+    T* const out = into_ + (image * plan_.outputs + output) * positions_ + first;
+    kernels_.multiply(weight_ + output * depth_, group_outputs_, depth_, columns, width, out, positions_,
+                      valid);
     if (bias_ == nullptr) return;
     for (std::int64_t i = 0; i < group_outputs_; ++i) {
-      for (std::int64_t j = 0; j < valid; ++j) out[i * places_ + j] += bias_[output + i];
+      for (std::int64_t j = 0; j < valid; ++j) out[i * positions_ + j] += bias_[output + i];
     }
   }
 
   // Copies the inputs that one kernel element covers at `count` positions, in row order of the results.
-  void copy_below(const T* from, std::int64_t u, std::int64_t v, std::int64_t first, std::int64_t count,
-                  T* column) const {
+  void copy_covered(const T* from, std::int64_t u, std::int64_t v, std::int64_t first, std::int64_t count,
+                    T* column) const {
     const std::int64_t stride = plan_.options.stride[1];
-    const std::int64_t across = offset_of(1, v);
-    for (std::int64_t place = first; place < first + count;) {
-      const std::int64_t r = place / plan_.out_width;
-      const std::int64_t start = place % plan_.out_width;
-      const Span part{start, std::min(plan_.out_width, start + first + count - place)};
+    const std::int64_t column_offset = offset_of(1, v);
+    for (std::int64_t position = first; position < first + count;) {
+      const std::int64_t r = position / plan_.out_width;
+      const std::int64_t start = position % plan_.out_width;
+      const Span part{start, std::min(plan_.out_width, start + first + count - position)};
       const std::int64_t y = r * plan_.options.stride[0] + offset_of(0, u);
-      const bool is_row = y >= 0 && y < plan_.height;
-      const Span real = is_row ? inside(across, plan_.width, stride, part) : Span{part.last, part.last};
-      column = std::fill_n(column, real.first - part.first, T{0});
-      if (real.first < real.last) {
-        const T* const row = from + (y * plan_.width + real.first * stride + across);
-        const std::int64_t elements = real.last - real.first;
+      const bool has_row = y >= 0 && y < plan_.height;
+      const Span inside =
+          has_row ? positions_inside(column_offset, plan_.width, stride, part) : Span{part.last, part.last};
+      column = std::fill_n(column, inside.first - part.first, T{0});
+      if (inside.first < inside.last) {
+        const T* const row = from + (y * plan_.width + inside.first * stride + column_offset);
+        const std::int64_t elements = inside.last - inside.first;
         if (stride == 1) {
           column = std::copy_n(row, elements, column);
         } else {
           for (std::int64_t i = 0; i < elements; ++i) *column++ = row[i * stride];
         }
       }
-      column = std::fill_n(column, part.last - real.last, T{0});
-      place += part.last - part.first;
+      column = std::fill_n(column, part.last - inside.last, T{0});
+      position += part.last - part.first;
     }
   }
 
@@ -202,7 +206,7 @@ class Convolution {
   Workers* workers_;
   std::int64_t group_outputs_;
   std::int64_t depth_;
-  std::int64_t places_;
+  std::int64_t positions_;
   const nn::ConvKernels<T>& kernels_ = nn::conv_kernels<T>();
 };
 
@@ -216,13 +220,14 @@ Result<Conv2dPlan> plan_conv2d(layout::Extents x, layout::Extents weight, std::o
               format_text("stride [{}, {}], padding [{}, {}], dilation [{}, {}] or groups {} is out of range",
                           options.stride[0], options.stride[1], options.padding[0], options.padding[1],
                           options.dilation[0], options.dilation[1], options.groups))
-            .with_hint("use a stride, a dilation and groups from 1 on and a padding from 0 on"));
+            .with_hint("use strides and dilations from 1 to 2^31 - 1, paddings from 0 to 2^31 - 1, and 1 "
+                       "group or more"));
   }
   const auto channels = checked::multiply(weight[1], options.groups);
   if (channels != x[1]) {
     return fail(
         Error(ErrorCode::shape_mismatch, "channels_match_the_weight",
-              format_text("input of shape {} and weight of shape {} in {} groups have different channels",
+              format_text("input of shape {} and weight of shape {} in {} groups differ in channels",
                           layout::to_text(x), layout::to_text(weight), options.groups))
             .with_hint("use a weight of [outputs, channels / groups, rows, columns], or other groups"));
   }
@@ -238,13 +243,16 @@ Result<Conv2dPlan> plan_conv2d(layout::Extents x, layout::Extents weight, std::o
                                   layout::to_text(weight)))
                     .with_hint("use a bias with as many elements as the first extent of the weight"));
   }
-  const auto rows = count_places(x[2], weight[2], options.stride[0], options.padding[0], options.dilation[0]);
+  const auto rows =
+      count_positions(x[2], weight[2], options.stride[0], options.padding[0], options.dilation[0]);
   const auto columns =
-      count_places(x[3], weight[3], options.stride[1], options.padding[1], options.dilation[1]);
+      count_positions(x[3], weight[3], options.stride[1], options.padding[1], options.dilation[1]);
   if (!rows || !columns) {
     return fail(Error(ErrorCode::bad_shape, "kernel_is_inside_the_padded_input",
-                      format_text("weight of shape {} is empty or larger than the padded input of shape {}",
-                                  layout::to_text(weight), layout::to_text(x)))
+                      format_text("weight of shape {} with dilation [{}, {}] is empty or larger than the "
+                                  "input of shape {} with padding [{}, {}]",
+                                  layout::to_text(weight), options.dilation[0], options.dilation[1],
+                                  layout::to_text(x), options.padding[0], options.padding[1]))
                     .with_hint("use a smaller kernel or dilation, or a larger padding"));
   }
   return Conv2dPlan{.images = x[0],

@@ -138,12 +138,12 @@ TEST(Conv2d, one_group_per_channel_convolves_each_channel) {
 
 TEST(Conv2d, reads_strided_inputs_and_weights_of_any_storage) {
   const auto x = random_tensor<F32>(Rank<4>(2, 4, 9, 8), 5);
-  const auto last = must(x.transpose<1, 3>().copy());  // channels last
+  const auto channels_last = must(x.transpose<1, 3>().copy());
   const auto stored = must(cast_lossy<BF16>(random_tensor<F32>(Rank<4>(5, 4, 3, 3), 6)));
   const auto weight = must(cast<F32>(stored));
   const auto bias = must(cast_lossy<F16>(random_tensor<F32>(Rank<1>(5), 7)));
   const auto y = must(conv2d(x, weight, must(cast<F32>(bias))));
-  EXPECT_TRUE(same_bits(must(conv2d(last.transpose<1, 3>(), stored, bias)), y));
+  EXPECT_TRUE(same_bits(must(conv2d(channels_last.transpose<1, 3>(), stored, bias)), y));
   EXPECT_TRUE(same_bits(must(conv2d(x, as<F32>(stored), as<F32>(bias))), y));
   const auto blocks = must(cast_lossy<Q8_0>(random_tensor<F32>(Rank<4>(2, 4, 1, 32), 8)));
   const auto wide = random_tensor<F32>(Rank<4>(1, 4, 2, 40), 9);
@@ -169,9 +169,9 @@ TEST(Conv2d, accepts_empty_tensors) {
       must(conv2d(random_tensor<F32>(Rank<4>(1, 3, 4, 4), 1), random_tensor<F32>(Rank<4>(0, 3, 1, 1), 1)))
           .shape(),
       Rank<4>(1, 0, 4, 4));
-  const auto nothing = must(conv2d(random_tensor<F32>(Rank<4>(1, 0, 2, 2), 1),
-                                   random_tensor<F32>(Rank<4>(0, 0, 1, 1), 1), {.groups = INT64_MAX}));
-  EXPECT_EQ(nothing.elements(), 0);
+  const auto empty = must(conv2d(random_tensor<F32>(Rank<4>(1, 0, 2, 2), 1),
+                                 random_tensor<F32>(Rank<4>(0, 0, 1, 1), 1), {.groups = INT64_MAX}));
+  EXPECT_EQ(empty.elements(), 0);
   const auto bias = must(Vector<F32>::of(Rank<1>(2), {3, 4}));
   for (const auto form : {Conv2dOptions::Form::direct, Conv2dOptions::Form::columns}) {
     // Without channels, or if the whole image is padding, the results are the bias.
@@ -194,9 +194,8 @@ TEST(Conv2d, channels_match_the_weight) {
   EXPECT_TRUE(
       fails(conv2d(image, random_tensor<F32>(Rank<4>(6, 3, 3, 3), 1)), ErrorCode::shape_mismatch, rule));
   const auto failed = conv2d(image, kernel, {.groups = 2});
-  EXPECT_EQ(
-      failed.error().message(),
-      "input of shape [1, 4, 5, 5] and weight of shape [6, 4, 3, 3] in 2 groups have different channels");
+  EXPECT_EQ(failed.error().message(),
+            "input of shape [1, 4, 5, 5] and weight of shape [6, 4, 3, 3] in 2 groups differ in channels");
   EXPECT_TRUE(fails(conv2d(image, kernel, {.groups = INT64_MAX}), ErrorCode::shape_mismatch, rule));
 }
 

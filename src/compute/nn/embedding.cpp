@@ -36,9 +36,9 @@ Result<void> gather_each(const StoredRows& rows, std::span<const Id> ids, const 
 
 template <class Id>
 Result<Tensor<I64, Rank<1>>> copy_ids(std::span<const Id> ids) {
-  auto numbers = HT_TRY(Tensor<I64, Rank<1>>::zeros(Rank<1>(ids.size())));
-  std::copy(ids.begin(), ids.end(), numbers.data());
-  return numbers;
+  auto copy = HT_TRY(Tensor<I64, Rank<1>>::zeros(Rank<1>(ids.size())));
+  std::copy(ids.begin(), ids.end(), copy.data());
+  return copy;
 }
 
 }  // namespace

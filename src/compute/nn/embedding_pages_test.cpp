@@ -1,5 +1,4 @@
-// `embedding` reads only the rows that are asked for: all pages without a byte of these rows are
-// inaccessible.
+// `embedding` reads only the requested rows: all pages without a byte of these rows are inaccessible.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -19,7 +18,7 @@ using tests::same_bits;
 
 const std::vector<std::int32_t> ids{17, 3, 17, 40};
 
-/// A copy of stored rows. Only the pages of the rows `ids` can be read; another access ends the test.
+/// A copy of stored rows. Only the pages of the rows `ids` can be read; access to another page ends the test.
 class RowsInPages {
  public:
   RowsInPages(Bytes table, std::size_t rows) : bytes_(table.size()) {
@@ -46,7 +45,7 @@ class RowsInPages {
   [[nodiscard]] Storage storage() const {
     return must(Storage::borrowed_read_only({static_cast<const std::byte*>(memory_), bytes_}));
   }
-  [[nodiscard]] int inaccessible() const { return inaccessible_; }
+  [[nodiscard]] int inaccessible_pages() const { return inaccessible_; }
 
  private:
   std::size_t bytes_;
@@ -64,7 +63,7 @@ void expect_reads_rows_of_dense() {
     const auto table = must(cast_lossy<D>(random_tensor<F32>(Rank<2>(count, columns), 1)));
     const auto bytes = must(table.bytes());
     const RowsInPages pages(bytes, count);
-    EXPECT_GT(pages.inaccessible(), 20);
+    EXPECT_GT(pages.inaccessible_pages(), 20);
     const auto view = must(Tensor<const D, Rank<2>>::over(pages.storage(), table.shape()));
     const auto expected = must(embedding(table, ids));
     EXPECT_TRUE(same_bits(must(embedding(view, ids)), expected));
@@ -81,7 +80,7 @@ void expect_reads_rows_of_blocks() {
   SCOPED_TRACE(E::name);
   const auto table = must(cast_lossy<E>(random_tensor<F32>(Rank<2>(count, 8192), 1)));
   const RowsInPages pages(table.bytes(), count);
-  EXPECT_GT(pages.inaccessible(), 20);
+  EXPECT_GT(pages.inaccessible_pages(), 20);
   const auto view = must(BlockTensor<E, Rank<2>>::over(pages.storage(), table.shape()));
   EXPECT_TRUE(same_bits(must(embedding(view, ids)), must(embedding(table, ids))));
   EXPECT_TRUE(same_bits(must(embedding<F64>(view, ids)), must(embedding<F64>(table, ids))));

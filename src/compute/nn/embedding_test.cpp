@@ -54,10 +54,10 @@ void expect_dense() {
     // Rows with gaps between them, and rows with strided elements.
     const auto part = must(table.template slice<1>(1, columns - 1));
     expect_rows<F64>(part, must(cast<F64>(part)));
-    const auto back = must(table.template slice<1>(columns - 1, -1, -2));
-    expect_rows<F64>(back, must(cast<F64>(back)));
-    const auto down = must(table.template slice<0>(4, -1, -1));
-    expect_rows<F64>(down, must(cast<F64>(down)));
+    const auto reversed_columns = must(table.template slice<1>(columns - 1, -1, -2));
+    expect_rows<F64>(reversed_columns, must(cast<F64>(reversed_columns)));
+    const auto reversed_rows = must(table.template slice<0>(4, -1, -1));
+    expect_rows<F64>(reversed_rows, must(cast<F64>(reversed_rows)));
   }
 }
 

@@ -1,4 +1,4 @@
-// exp and the normal distribution for Highway's vectors. Included once per target, after highway.h.
+// exp, silu and gelu for Highway's vectors. Included once per target, after highway.h.
 //
 // Fused operations are not used, so all targets give the same bits. Errors in units in the last place,
 // measured by row_kernels_test.cpp: exp 1.1 in F32 and F64, gelu 8 in F64.
@@ -64,8 +64,8 @@ struct ExpSeries {
   }();
 };
 
-/// Every second coefficient, from K on. Recursive, because compilers do not unroll a loop of this length at
-/// -O2.
+/// Σ values[K + 2i] square^i: the polynomial of every second coefficient, from K on. Recursive, because
+/// compilers do not unroll a loop of this length at -O2.
 template <class Series, std::size_t K, class Tag>
 HWY_INLINE hn::Vec<Tag> every_second(Tag tag, hn::Vec<Tag> square) {
   if constexpr (K + 2 >= Series::values.size()) {
@@ -112,7 +112,7 @@ HWY_INLINE hn::Vec<Tag> exp_of(Tag tag, hn::Vec<Tag> x) {
   return hn::IfThenElse(hn::Eq(x, x), result, x);
 }
 
-/// x · 1 / (1 + e^-v), where v has the sign of x. Returns -0 as v approaches -∞.
+/// x · 1 / (1 + e^-v), where v has the sign of x. Returns -0 if e^v underflows to 0.
 template <class Tag>
 HWY_INLINE hn::Vec<Tag> times_sigmoid(Tag tag, hn::Vec<Tag> x, hn::Vec<Tag> v) {
   const auto zero = hn::Zero(tag);
@@ -125,8 +125,8 @@ HWY_INLINE hn::Vec<Tag> times_sigmoid(Tag tag, hn::Vec<Tag> x, hn::Vec<Tag> v) {
   return hn::IfThenElse(hn::And(is_negative, hn::Eq(power, zero)), hn::Neg(zero), result);
 }
 
-/// Polynomial in (z - 3) / (z + 3) of e^(z²) erfc(z) (1 + 2z) for z from 0 to 40, interpolated at Chebyshev
-/// nodes with 60 digits. The relative error is below 2^-54.
+/// Approximates e^(z²) erfc(z) (1 + 2z) for z from 0 to 40 by a polynomial in (z - 3) / (z + 3), interpolated
+/// at Chebyshev nodes with 60 digits. The relative error is below 2^-54.
 struct ScaledErfc {
   static constexpr std::array<double, 25> values{
       1.2530080582697296,     -0.13562110612458117,    -0.047562294353450135,   0.1296451587027594,
@@ -139,7 +139,7 @@ struct ScaledErfc {
 };
 
 /// e^(-a²/2) for a ≤ 40. exp would multiply the rounding error of a·a by up to 800. Dekker's splitting gives
-/// that error exactly, and it is applied as a factor.
+/// that error exactly, and the result is corrected by it.
 template <class Tag>
 HWY_INLINE hn::Vec<Tag> bell(Tag tag, hn::Vec<Tag> a) {
   const auto scaled = hn::Mul(a, hn::Set(tag, 134217729.0));
@@ -169,7 +169,7 @@ HWY_INLINE hn::Vec<Tag> gelu_by_erf(Tag tag, hn::Vec<Tag> x) {
   return hn::IfThenElse(hn::Lt(x, hn::Neg(limit)), hn::Neg(hn::Zero(tag)), hn::Mul(x, probability));
 }
 
-/// x/2 · (1 + tanh(√(2/π) (x + 0.044715 x³))), which is x times a sigmoid of twice that argument.
+/// x/2 · (1 + tanh(√(2/π) (x + 0.044715 x³))), which is x times a sigmoid of twice the argument of tanh.
 template <class Tag>
 HWY_INLINE hn::Vec<Tag> gelu_by_tanh(Tag tag, hn::Vec<Tag> x) {
   const auto cubic = hn::Mul(hn::Mul(x, x), hn::Set(tag, 0.07135481627260025));

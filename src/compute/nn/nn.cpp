@@ -35,11 +35,11 @@ std::int64_t last_of(layout::Extents extents) { return extents.empty() ? 1 : ext
 
 namespace detail {
 
-Result<void> check_row_weight(layout::Extents extents, layout::Extents of_weight) {
-  if (of_weight[0] == last_of(extents)) return {};
+Result<void> check_row_weight(layout::Extents extents, layout::Extents weight) {
+  if (weight[0] == last_of(extents)) return {};
   return fail(Error(ErrorCode::shape_mismatch, "weight_size_matches_the_row",
-                    format_text("weight of shape {} does not match rows of shape {}",
-                                layout::to_text(of_weight), layout::to_text(extents)))
+                    format_text("weight of shape {} does not match rows of shape {}", layout::to_text(weight),
+                                layout::to_text(extents)))
                   .with_hint("use a weight with as many elements as the last extent"));
 }
 
@@ -47,7 +47,7 @@ Result<void> check_rows_have_elements(layout::Extents extents) {
   const bool has_rows = std::ranges::find(extents.first(extents.size() - 1), 0) == extents.end() - 1;
   if (last_of(extents) != 0 || !has_rows) return {};
   return fail(Error(ErrorCode::bad_shape, "rows_have_elements",
-                    format_text("shape {}: rows need at least one element", layout::to_text(extents)))
+                    format_text("shape {}: rows have 0 elements", layout::to_text(extents)))
                   .with_hint("check the shape before the call"));
 }
 
@@ -135,10 +135,10 @@ Result<void> swiglu(const HostView<T>& gate, const HostView<T>& x, T* into, cons
   const std::int64_t length = gates.length();
   return nn::divide_work(
       gates.count(), length, options.workers, [&](std::int64_t first, std::int64_t last) -> Result<void> {
-        auto of_gate = gates.make_scratch();
-        auto of_other = others.make_scratch();
+        auto gate_scratch = gates.make_scratch();
+        auto other_scratch = others.make_scratch();
         for (std::int64_t i = first; i < last; ++i)
-          kernels.swiglu(gates.row(i, of_gate), others.row(i, of_other), into + i * length, length);
+          kernels.swiglu(gates.row(i, gate_scratch), others.row(i, other_scratch), into + i * length, length);
         return {};
       });
 }

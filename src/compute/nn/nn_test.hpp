@@ -1,4 +1,4 @@
-// Tools for tests of nn, rope and conv: random tensors, strided views of them, and references in long double.
+// Tools for tests of operations: random tensors, strided views, comparison of bits, and rows in long double.
 #pragma once
 
 #include <cmath>

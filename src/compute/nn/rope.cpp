@@ -61,7 +61,7 @@ namespace detail {
 
 Result<std::int64_t> count_rotated(layout::Extents extents, const RopeOptions& rope) {
   const std::int64_t head_size = extents[2];
-  const std::int64_t rotated = rope.rotated == 0 ? head_size : rope.rotated;
+  const std::int64_t rotated = rope.rotated_elements == 0 ? head_size : rope.rotated_elements;
   if (rotated < 0 || rotated > head_size) {
     return fail(Error(ErrorCode::bad_shape, "rotated_elements_are_in_a_head",
                       format_text("{} rotated elements are outside heads of shape {}", rotated,

@@ -32,9 +32,9 @@ void expect_exact(const Heads<D>& x, const Heads<D>& y, const RopeOptions& optio
   for (std::int64_t t = 0; t < x.extent(0); ++t) {
     for (std::int64_t h = 0; h < x.extent(1); ++h) {
       for (std::int64_t i = 0; i < rotated / 2; ++i) {
-        const bool interleaved = options.pairs == RopeOptions::Pairs::interleaved;
-        const auto first = interleaved ? 2 * i : i;
-        const auto second = interleaved ? 2 * i + 1 : i + rotated / 2;
+        const bool is_interleaved = options.pairs == RopeOptions::Pairs::interleaved;
+        const auto first = is_interleaved ? 2 * i : i;
+        const auto second = is_interleaved ? 2 * i + 1 : i + rotated / 2;
         const auto factor =
             options.frequency_factors.empty() ? 1.0 : options.frequency_factors[static_cast<std::size_t>(i)];
         const auto angle = static_cast<long double>(options.first_position + t) / factor *
@@ -59,7 +59,8 @@ TYPED_TEST(Rope, rotates_each_pair_by_its_angle) {
     for (const std::int64_t position : {0, 5, 100000}) {
       const RopeOptions whole{.pairs = pairs, .first_position = position};
       expect_exact<D>(x, must(rope(x, whole)), whole, 38);
-      const RopeOptions part{.pairs = pairs, .base = 500000, .first_position = position, .rotated = 20};
+      const RopeOptions part{
+          .pairs = pairs, .base = 500000, .first_position = position, .rotated_elements = 20};
       expect_exact<D>(x, must(rope(x, part)), part, 20);
       const std::vector<double> factors{1, 1, 1.5, 2, 3, 4, 5, 6, 7, 8};
       RopeOptions slower = part;
@@ -115,13 +116,13 @@ RC_GTEST_PROP(RopeProperty, keeps_norms_of_f64_and_position_0, ()) { check_rotat
 TEST(RopeShapes, rotated_elements_are_pairs) {
   EXPECT_TRUE(fails(rope(random_tensor<F32>(Rank<3>(1, 1, 5), 1)), ErrorCode::bad_shape,
                     "rotated_elements_are_pairs"));
-  EXPECT_TRUE(fails(rope(random_tensor<F32>(Rank<3>(1, 1, 8), 1), {.rotated = 3}), ErrorCode::bad_shape,
-                    "rotated_elements_are_pairs"));
+  EXPECT_TRUE(fails(rope(random_tensor<F32>(Rank<3>(1, 1, 8), 1), {.rotated_elements = 3}),
+                    ErrorCode::bad_shape, "rotated_elements_are_pairs"));
 }
 
 TEST(RopeShapes, rotated_elements_are_in_a_head) {
   for (const std::int64_t rotated : {10, -2}) {
-    EXPECT_TRUE(fails(rope(random_tensor<F32>(Rank<3>(1, 1, 8), 1), {.rotated = rotated}),
+    EXPECT_TRUE(fails(rope(random_tensor<F32>(Rank<3>(1, 1, 8), 1), {.rotated_elements = rotated}),
                       ErrorCode::bad_shape, "rotated_elements_are_in_a_head"));
   }
 }

@@ -62,7 +62,7 @@ HWY_INLINE void map(const Op& op, const T* x, T* out, std::int64_t count) {
   std::copy(rest, rest + (count - i), out + i);
 }
 
-/// The same, computed in F64 and rounded once.
+/// The same as `map`, computed in F64 and rounded once.
 template <class T, class Op>
 HWY_INLINE void map_doubles(const Op& op, const T* x, T* out, std::int64_t count) {
   constexpr std::int64_t lanes = hn::MaxLanes(Doubles());
@@ -114,15 +114,15 @@ HWY_INLINE double sum_block(const Term& term, const T* x, std::int64_t count) {
   constexpr std::int64_t vectors = interleaved_sums / lanes;
   hn::Vec<Doubles> sums[vectors];
   for (auto& sum : sums) sum = hn::Zero(Doubles());
-  const std::int64_t even = count - count % interleaved_sums;
-  for (std::int64_t i = 0; i < even; i += interleaved_sums) {
+  const std::int64_t whole = count - count % interleaved_sums;
+  for (std::int64_t i = 0; i < whole; i += interleaved_sums) {
     for (std::int64_t v = 0; v < vectors; ++v)
       sums[v] = hn::Add(sums[v], term(load_doubles(x + i + v * lanes)));
   }
-  alignas(32) double sum_of[interleaved_sums];
-  for (std::int64_t v = 0; v < vectors; ++v) hn::StoreU(sums[v], Doubles(), sum_of + v * lanes);
-  for (std::int64_t i = even; i < count; ++i) sum_of[i - even] += term(static_cast<double>(x[i]));
-  return add_pairwise(sum_of);
+  alignas(32) double lane_sums[interleaved_sums];
+  for (std::int64_t v = 0; v < vectors; ++v) hn::StoreU(sums[v], Doubles(), lane_sums + v * lanes);
+  for (std::int64_t i = whole; i < count; ++i) lane_sums[i - whole] += term(static_cast<double>(x[i]));
+  return add_pairwise(lane_sums);
 }
 
 template <class T, class Term>

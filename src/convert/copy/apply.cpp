@@ -87,7 +87,7 @@ Result<std::optional<std::vector<Path>>> files_of_index(const Path& path, io::Po
   constexpr std::uint64_t max_bytes = 100'000'000;
   const auto file = HT_TRY(io::FileSource::open(path, port));
   std::vector<Path> files;
-  // A file that is not an index, or too large for one, proves nothing about other files.
+  // A file that is not an index, or is too large for one, names no files.
   if (file->size() > max_bytes) return files;
   std::vector<std::byte> text(static_cast<std::size_t>(file->size()));
   HT_TRY(file->read(0, text));
@@ -160,6 +160,8 @@ class PlanExecution {
       HT_TRY(io::AtomicFile::check_target(journal_path(set_member()), IfExists::replace, port_));
     HT_TRY(find_old_shards());
     if (options_.seal) HT_TRY(check_can_seal(plan_.model_path(), affected_paths(), plan_.formats, port_));
+    // Completes the list of removed files.
+    HT_TRY(find_replaced_seal());
     return {};
   }
 
@@ -211,9 +213,12 @@ class PlanExecution {
     return paths;
   }
 
-  // A sealed target gets a new seal of the same algorithm, even if the options do not request one.
+  // Must run after `find_old_shards`, while the old seal exists. A sealed target gets a new seal of the same
+  // algorithm, even if the options do not request one.
   Result<void> find_replaced_seal() {
-    if (options_.seal) algorithm_ = HashAlgorithm::crc64nvme;
+    algorithm_ = options_.seal ? std::optional(HashAlgorithm::crc64nvme) : std::nullopt;
+    kept_seal_.reset();
+    converted_.stale_seal.reset();
     if (options_.if_exists == IfExists::fail) return {};
     const auto replaced =
         HT_TRY(ReplacedSeal::find(plan_.model_path(), affected_paths(), plan_.formats, port_));
@@ -275,7 +280,7 @@ class PlanExecution {
   [[nodiscard]] Result<void> check_stop() const {
     if (!options_.work.stop.stop_requested()) return {};
     return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
-                      format_text("stopped: {0} of {0} bytes written, nothing left behind", plan_.bytes()))
+                      format_text("stopped: {0} of {0} bytes written, no file changed", plan_.bytes()))
                     .at_path(plan_.files.front().path.native()));
   }
 
@@ -358,13 +363,13 @@ class PlanExecution {
   std::map<Path, CopyChecksums> sums_;
   std::uint64_t done_before_ = 0;
   std::optional<HashAlgorithm> algorithm_;  // of the target's seal, if it gets one
-  std::optional<Path> kept_seal_;           // the path of the target's seal, unless it is the usual one
+  std::optional<Path> kept_seal_;           // the path of the target's seal, unless it is the default one
   Converted converted_;
 };
 
 namespace {
 
-Error of_another_model(const Path& target, std::string message, const Path& source) {
+Error plan_mismatch(const Path& target, std::string message, const Path& source) {
   return Error(ErrorCode::changed_underfoot, "plan_belongs_to_the_model", std::move(message))
       .at_path((source.empty() ? target : source).native())
       .with_hint("plan the conversion again");
@@ -373,23 +378,22 @@ Error of_another_model(const Path& target, std::string message, const Path& sour
 // The files must be those that the plan was made from.
 Result<void> check_sources(const ConversionPlan& plan, io::MappedFiles files) {
   if (plan.sources.empty() && !files.empty()) {
-    return fail(of_another_model(plan.target, "the plan was made from a catalog alone, without files", {}));
+    return fail(plan_mismatch(plan.target, "the plan was made from a catalog alone, without files", {}));
   }
   if (files.size() != plan.sources.size()) {
-    return fail(of_another_model(plan.target,
-                                 format_text("the plan was made from {} files but this model has {}",
-                                             plan.sources.size(), files.size()),
-                                 {}));
+    return fail(plan_mismatch(plan.target,
+                              format_text("the plan was made from {} files but this model has {}",
+                                          plan.sources.size(), files.size()),
+                              {}));
   }
   for (std::size_t i = 0; i < files.size(); ++i) {
     const auto& before = plan.sources[i];
     const auto& source = files[i]->source();
     const auto now = source.identity();
     if (!before || before->identity.device != now.device || before->identity.object != now.object)
-      return fail(
-          of_another_model(plan.target, "is not the file that the plan was made from", source.path()));
+      return fail(plan_mismatch(plan.target, "is not the file that the plan was made from", source.path()));
     if (io::may_have_changed(before->identity, now, before->path != source.path()))
-      return fail(of_another_model(plan.target, "was modified since the plan was made", source.path()));
+      return fail(plan_mismatch(plan.target, "was modified since the plan was made", source.path()));
   }
   return {};
 }
@@ -465,8 +469,8 @@ Result<Converted> apply(const ConversionPlan& plan, const Model& source, const A
 }
 
 Result<Converted> convert(const Model& source, const Path& target, const ConvertOptions& options,
-                          const ApplyOptions& how) {
-  return apply(HT_TRY(plan_conversion(source, target, options)), source, how);
+                          const ApplyOptions& apply_options) {
+  return apply(HT_TRY(plan_conversion(source, target, options)), source, apply_options);
 }
 
 }  // namespace ht::inline v1

@@ -1,4 +1,4 @@
-// Applying a plan to sources that are, at least in part, in memory.
+// Writes the files of a plan. The data is in files, in memory, or supplied by the caller piece by piece.
 #pragma once
 
 #include <filesystem>
@@ -26,8 +26,8 @@ struct Contents {
                                                                       const ApplyOptions& options,
                                                                       const OpenOptions& reading);
 
-/// Writes the files of a plan. `convert`, `save` and `write` all end here. `reading` is used to open the
-/// target when it is sealed.
+/// Writes the files of a plan, for `save` and `write`. `reading` is used to open the target when it is
+/// sealed.
 [[nodiscard]] Result<Converted> apply_from(const ConversionPlan& plan, Contents contents,
                                            const ApplyOptions& options, const OpenOptions& reading);
 

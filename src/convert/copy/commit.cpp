@@ -87,7 +87,7 @@ Result<std::optional<NewSeal>> NewSeal::prepare(const Edit& edit) {
   return renewed;
 }
 
-Result<NewSeal> NewSeal::of_new_files(NewFiles files, const SealOptions& how, const KnownDigest& seen) {
+Result<NewSeal> NewSeal::of_new_files(NewFiles files, const SealOptions& options, const KnownDigest& seen) {
   io::PendingPort pending(files.files, files.removed, files.port);
   // The header limit is for untrusted files; these files were just written.
   constexpr auto any_header = std::uint64_t{1} << 40;
@@ -95,8 +95,8 @@ Result<NewSeal> NewSeal::of_new_files(NewFiles files, const SealOptions& how, co
                                                        .formats = std::move(files.formats),
                                                        .max_header_bytes = any_header,
                                                        .port = &pending}));
-  HT_TRY(check_seal_size(model, how.algorithm));
-  const auto new_seal = HT_TRY(make_seal(model, how, seen));
+  HT_TRY(check_seal_size(model, options.algorithm));
+  const auto new_seal = HT_TRY(make_seal(model, options, seen));
   NewSeal renewed(files.seal.value_or(new_seal.path));
   HT_TRY(renewed.write(HT_TRY(encode_seal(new_seal.seal)), files.port));
   return renewed;
@@ -111,13 +111,20 @@ Result<void> NewSeal::write(Bytes seal, io::Port& port) {
 
 Result<void> commit_file(io::AtomicFile& file, NewSeal* seal) {
   auto* const seal_file = seal != nullptr ? seal->file() : nullptr;
-  if (seal_file != nullptr) HT_TRY(seal_file->put_in_place());
-  if (auto placed = file.put_in_place(); !placed) {
-    if (seal_file != nullptr) seal->roll_back();
+  if (seal_file == nullptr) {
+    HT_TRY(file.put_in_place());
+    return std::move(file).finish();
+  }
+  HT_TRY(seal_file->put_in_place());
+  // Without this fsync, a loss of power could keep the new file and lose its seal.
+  auto placed = seal_file->sync_folder();
+  if (placed) placed = file.put_in_place();
+  if (!placed) {
+    seal->roll_back();
     return placed;
   }
-  if (seal_file != nullptr) HT_TRY(std::move(*seal_file).finish());
-  return std::move(file).finish();
+  HT_TRY(std::move(file).finish());
+  return std::move(*seal_file).close();
 }
 
 Result<std::optional<ReplacedSeal>> ReplacedSeal::find(const std::filesystem::path& opened,

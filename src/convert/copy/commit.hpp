@@ -1,9 +1,9 @@
-// The seals of files that are edited or replaced: one commit for both.
+// The seals of files that are edited or replaced. A file and its seal are committed together.
 //
-// The new files and the new seal are written and synced before the first rename. A kill between the renames
-// of a file and its seal leaves the old file beside the new seal: verify reports a mismatch, never `intact`,
-// and repeating the command completes it. A set is replaced together with its seal
-// (model/journal/set_replacement.hpp).
+// The new files and the new seal are written and synced before the first rename. The seal is renamed, and its
+// folder synced, before the file is renamed. A kill or a loss of power between the renames leaves the old
+// file, or none, beside the new seal: verify reports it, never `intact`, and repeating the command completes
+// it. A set is replaced together with its seal (model/journal/set_replacement.hpp).
 //
 // Replaced files get a new seal of the algorithm that the old one had. An edit of the metadata carries the
 // digests of the data over, so that damage stays visible.
@@ -34,15 +34,15 @@ class NewSeal {
     std::span<const Format> formats{};
     io::Port& port;
   };
-  /// Writes and syncs the new seal without its name; nullopt if no seal names the file. The old header is
-  /// compared with the old seal first, and the whole file if the seal's algorithm has to read it anyway:
-  /// `checksum_mismatch` if they differ.
+  /// Writes and syncs the new seal, and does not rename it into place yet; nullopt if no seal names the file
+  /// or the seal is damaged. The old header is compared with the old seal first, and the whole file if the
+  /// seal's algorithm has to read it anyway: `checksum_mismatch` if they differ.
   [[nodiscard]] static Result<std::optional<NewSeal>> prepare(const Edit& edit);
 
   struct NewFiles {
     /// The path that the new files will be opened by.
     const std::filesystem::path& opened;
-    /// Written and synced, without their names.
+    /// Written and synced, but not renamed into place yet.
     std::span<const io::AtomicFile> files;
     /// Files that are removed after the commit.
     std::span<const std::filesystem::path> removed{};
@@ -54,7 +54,7 @@ class NewSeal {
   };
   /// Writes and syncs the seal of files that are not renamed into place yet; the seal itself is not renamed
   /// either. The files are read unless `seen` has their digests.
-  [[nodiscard]] static Result<NewSeal> of_new_files(NewFiles files, const SealOptions& how,
+  [[nodiscard]] static Result<NewSeal> of_new_files(NewFiles files, const SealOptions& options,
                                                     const KnownDigest& seen = {});
 
   [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
@@ -75,14 +75,15 @@ class NewSeal {
   std::optional<io::AtomicFile> file_;         // nullopt if the old seal already has the new contents
 };
 
-/// Renames a synced file into place, and its seal directly before it. After a failure the old seal is put
-/// back.
+/// Renames a synced file into place, and its seal before it, with an fsync of the folder after each rename.
+/// If the file cannot be renamed, the old seal is put back.
 [[nodiscard]] Result<void> commit_file(io::AtomicFile& file, NewSeal* seal);
 
 /// The seal of files that are about to be replaced.
 struct ReplacedSeal {
   std::filesystem::path path;
-  /// The algorithm to renew it with; nullopt if it cannot be renewed, because other files share the seal.
+  /// The algorithm to renew it with; nullopt if it cannot be renewed, for example because other files share
+  /// it.
   std::optional<HashAlgorithm> algorithm;
   /// Whether the new seal has another path by default: the seal of a split model has the number of parts in
   /// its name, and a folder that contains only one file may have been sealed.

@@ -48,10 +48,10 @@ void write_source(const TemporaryFolder& folder, int version) {
 }
 
 Result<void> convert_to(const TemporaryFolder& folder, int version, io::Port& port, const std::string& target,
-                        const ConvertOptions& what = {}) {
+                        const ConvertOptions& options = {}) {
   write_source(folder, version);
   const auto source = HT_TRY(Model::open(folder / "source.safetensors", {.port = &port}));
-  HT_TRY(convert(source, folder / target, what, {.if_exists = IfExists::replace}));
+  HT_TRY(convert(source, folder / target, options, {.if_exists = IfExists::replace}));
   return {};
 }
 
@@ -69,7 +69,7 @@ std::vector<Verb> verbs() {
        .algorithm = HashAlgorithm::xxh3_128,
        .run = [](const auto& folder, int version,
                  io::Port& port) { return convert_to(folder, version, port, "t.irpa"); }},
-      {.name = "convert to as many shards",
+      {.name = "convert to the same number of shards",
        .model = "t.safetensors.index.json",
        .run =
            [](const auto& folder, int version, io::Port& port) {
@@ -238,6 +238,25 @@ TEST_F(RenewingSeal, killed_at_any_call_leaves_a_pair_or_an_old_file_with_the_ne
 }
 
 // If there was no seal before, a failure to rename the file removes the new seal.
+// Otherwise a loss of power could keep the new file and lose its seal.
+TEST_F(RenewingSeal, is_synced_before_the_file_gets_its_name) {
+  for (const auto& verb : verbs()) {
+    if (verb.is_set()) continue;
+    SCOPED_TRACE(verb.name);
+    const TemporaryFolder folder;
+    write_all(folder, states_of(verb).old);
+    std::vector<Call> calls;
+    FaultyPort port;
+    port.before_each([&](Call call, int /*nth*/) {
+      if (call == Call::rename || call == Call::sync) calls.push_back(call);
+    });
+    ASSERT_TRUE(verb.run(folder, 2, port));
+    ASSERT_GE(calls.size(), 4U);
+    EXPECT_EQ(std::vector(calls.end() - 4, calls.end()),
+              (std::vector{Call::rename, Call::sync, Call::rename, Call::sync}));
+  }
+}
+
 TEST_F(RenewingSeal, is_removed_if_the_rename_of_a_new_file_fails) {
   const TemporaryFolder folder;
   write_source(folder, 1);
@@ -249,7 +268,7 @@ TEST_F(RenewingSeal, is_removed_if_the_rename_of_a_new_file_fails) {
   EXPECT_EQ(folder.names(), std::vector<std::string>{"source.safetensors"});
 }
 
-TEST_F(RenewingSeal, leaves_the_old_set_if_the_rename_fails) {
+TEST_F(RenewingSeal, leaves_the_old_files_if_the_rename_fails) {
   for (const auto& verb : verbs()) {
     SCOPED_TRACE(verb.name);
     const auto states = states_of(verb);

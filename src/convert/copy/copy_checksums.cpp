@@ -43,7 +43,7 @@ void CopyChecksums::add_bytes(std::uint64_t offset, Bytes bytes) {
 }
 
 void CopyChecksums::add_zeros(std::uint64_t offset, std::uint64_t bytes) {
-  // All pieces but the first and the last have the same length, so their checksum is computed once.
+  // Most pieces have the length of the piece before, whose checksum is used again.
   std::uint64_t summed_bytes = 0;
   std::uint64_t sum = sum_of_zeros(summed_bytes);
   add(offset, bytes, [&](std::uint64_t /*at*/, std::uint64_t count) {

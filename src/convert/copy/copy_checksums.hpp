@@ -13,12 +13,12 @@ namespace ht::inline v1 {
 
 class CopyChecksums {
  public:
-  /// Offsets at which the parts passed to `sum_of` may begin and end, in ascending order.
+  /// `cuts` are the offsets at which the parts passed to `sum_of` may begin and end, in ascending order.
   explicit CopyChecksums(std::vector<std::uint64_t> cuts) noexcept : cuts_(std::move(cuts)) {}
 
   /// Adds bytes. Every byte of the file must be added once.
   void add_bytes(std::uint64_t offset, Bytes bytes);
-  /// Adds zeros of a hole, which are not written. The cost is logarithmic in their number.
+  /// Adds zeros of a hole, which are not written. Takes O(log bytes) for each piece between two cuts.
   void add_zeros(std::uint64_t offset, std::uint64_t bytes);
   /// Replaces bytes that were added at this range before.
   void replace(std::uint64_t offset, Bytes bytes);

@@ -22,11 +22,11 @@ namespace {
 
 constexpr std::uint64_t page_bytes = io::DirectFile::page_bytes;
 // Larger pieces were slower: earlier pieces are evicted from the CPU caches while the next one is read.
-constexpr std::uint64_t copied_bytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t copy_piece_bytes = std::uint64_t{1} << 20;
 // Per worker: one piece plus the bytes read for page alignment at both ends.
-constexpr std::size_t buffer_bytes = copied_bytes + 2 * page_bytes;
+constexpr std::size_t buffer_bytes = copy_piece_bytes + 2 * page_bytes;
 // Enough to keep a disk busy while a worker assembles a piece.
-constexpr std::size_t workers = 4;
+constexpr std::size_t max_copy_workers = 4;
 // Smaller holes are not worth the lseek calls.
 constexpr std::uint64_t min_hole_bytes = std::uint64_t{1} << 16;
 // Limit per clone call, so that a stop is honoured between calls.
@@ -57,15 +57,14 @@ class PartReader {
   [[nodiscard]] const io::Source& source(const PartOrigin::Stored& from) const {
     return options_.sources[from.file]->source();
   }
-  /// Null if the source is not a local file: its bytes are read then.
+  /// The source as a local file; null if it is not one.
   [[nodiscard]] const io::FileSource* local(const PartOrigin::Stored& from) const {
     return options_.sources[from.file]->local();
   }
 
   // `room` holds stored bytes of values that are converted.
   Result<void> read_part(const PlannedFile::Part& part, MutableBytes into, MutableBytes room) {
-    if (const auto* const from = std::get_if<PartOrigin::Stored>(&part.from))
-      return read_plainly(*from, into);
+    if (const auto* const from = std::get_if<PartOrigin::Stored>(&part.from)) return read_source(*from, into);
     if (const auto* const relaid = std::get_if<PartOrigin::Relaid>(&part.from)) {
       return read_relaid(relaid->file, relaid->offset, *file_.relayouts[relaid->relayout],
                          relaid->result_offset, into);
@@ -85,39 +84,39 @@ class PartReader {
     if (direct.is_open()) {
       const std::uint64_t begin = align_down(from.offset);
       const std::uint64_t end = align_up(from.offset + bytes);
-      const auto got = local(from)->port().read_at(direct.handle(), begin,
-                                                   buffer.first(static_cast<std::size_t>(end - begin)));
+      const auto count = local(from)->port().read_at(direct.handle(), begin,
+                                                     buffer.first(static_cast<std::size_t>(end - begin)));
       const auto before = static_cast<std::size_t>(from.offset - begin);
-      if (got && *got >= before + bytes)
+      if (count && *count >= before + bytes)
         return Bytes(buffer).subspan(before, static_cast<std::size_t>(bytes));
       // After any failure, the buffered read succeeds or reports the error.
     }
     const MutableBytes into = buffer.first(static_cast<std::size_t>(bytes));
-    HT_TRY(read_plainly(from, into));
+    HT_TRY(read_source(from, into));
     return Bytes(into);
   }
 
-  Result<void> read_plainly(const PartOrigin::Stored& from, MutableBytes into) {
+  Result<void> read_source(const PartOrigin::Stored& from, MutableBytes into) {
     auto done = source(from).read(from.offset, into);
     // If the file was truncated meanwhile, report it as changed.
     if (!done) HT_TRY(source(from).check_unchanged());
     return done;
   }
 
-  // Reads a tensor whose layout is changed, from the byte `before` of the new layout on.
+  // Reads a tensor whose layout is changed, from byte `result_offset` of the new layout on.
   Result<void> read_relaid(std::uint32_t file, std::uint64_t offset, const Relayout& relayout,
-                           std::uint64_t before, MutableBytes into) {
+                           std::uint64_t result_offset, MutableBytes into) {
     const PartOrigin::Stored from{file, offset};
     return relayout_into(
-        into, relayout, before, [&](std::uint64_t first, MutableBytes units) -> Result<void> {
+        into, relayout, result_offset, [&](std::uint64_t first, MutableBytes units) -> Result<void> {
           if (relayout.column_major.empty())
-            return read_plainly({from.file, from.offset + first * relayout.unit_bytes}, units);
+            return read_source({from.file, from.offset + first * relayout.unit_bytes}, units);
           // The elements are scattered over the tensor, and each may need a disk read.
           if (options_.work.stop.stop_requested()) return fail(stopped());
           io::MappedFile& mapped = *options_.sources[from.file];
           if (!mapped.map_for_use_in_place()) {
             return read_units(units, relayout, first, [&](std::uint64_t at, MutableBytes unit) {
-              return read_plainly({from.file, from.offset + at}, unit);
+              return read_source({from.file, from.offset + at}, unit);
             });
           }
           return mapped.visit(from.offset, tensor_bytes(relayout), [&](Bytes stored) -> Result<void> {
@@ -139,7 +138,7 @@ class PartReader {
                                          std::uint64_t{change.to.block_elements}, std::uint64_t{8}});
     const std::uint64_t unit_bytes = bytes_of(change.to, unit);
     const std::uint64_t max_step =
-        std::max(copied_bytes / 2 / bytes_of(change.from, unit), std::uint64_t{1}) * unit;
+        std::max(copy_piece_bytes / 2 / bytes_of(change.from, unit), std::uint64_t{1}) * unit;
     const std::uint64_t end = from.result_offset + into.size();
     std::vector<std::byte> partial;
     for (std::uint64_t at = from.result_offset; at < end;) {
@@ -196,9 +195,8 @@ class PartReader {
   }
 
   [[nodiscard]] Error stopped() const {
-    return Error(
-               ErrorCode::cancelled, "work_is_not_stopped",
-               format_text("stopped: {} of {} bytes written, nothing left behind", done_.load(), file_.bytes))
+    return Error(ErrorCode::cancelled, "work_is_not_stopped",
+                 format_text("stopped: {} of {} bytes written, no file changed", done_.load(), file_.bytes))
         .at_path(file_.path.native());
   }
 
@@ -238,15 +236,15 @@ class FileCopy : PartReader {
   }
 
  private:
-  // Replaces each stored part by the parts that `deal` appends to its last argument; other parts stay.
-  template <class Deal>
-  Result<void> replace_stored(const Deal& deal) {
+  // Replaces each stored part by the parts that `replace` appends to its last argument; other parts stay.
+  template <class Replace>
+  Result<void> replace_stored(const Replace& replace) {
     std::vector<PlannedFile::Part> left;
     left.reserve(parts_.size());
     for (const auto& part : parts_) {
       if (std::holds_alternative<PartOrigin::Stored>(part.from)) {
         HT_TRY(check_stop());
-        HT_TRY(deal(part, std::get<PartOrigin::Stored>(part.from), left));
+        HT_TRY(replace(part, std::get<PartOrigin::Stored>(part.from), left));
       } else {
         left.push_back(part);
       }
@@ -255,7 +253,7 @@ class FileCopy : PartReader {
     return {};
   }
 
-  // Gaps between the parts are never written.
+  // Leaves the gaps between the parts as holes.
   void add_gaps() {
     std::uint64_t end = 0;
     for (const auto& part : parts_) {
@@ -265,7 +263,7 @@ class FileCopy : PartReader {
     if (end < file_.bytes) add_hole(end, file_.bytes - end);
   }
 
-  // Leaves a hole.
+  // Marks bytes that are not written.
   void add_hole(std::uint64_t offset, std::uint64_t bytes) {
     has_holes_ = true;
     if (options_.sums != nullptr) options_.sums->add_zeros(offset, bytes);
@@ -306,9 +304,9 @@ class FileCopy : PartReader {
       const std::uint64_t begin = align_up(part.offset);
       const std::uint64_t end = align_down(part.offset + part.bytes);
       const auto* const file = local(from);
-      const bool alike = file != nullptr && part.offset % page_bytes == from.offset % page_bytes;
+      const bool can_share = file != nullptr && part.offset % page_bytes == from.offset % page_bytes;
       std::uint64_t at = begin;
-      while (alike && at < end && !refused[from.file]) {
+      while (can_share && at < end && !refused[from.file]) {
         HT_TRY(check_stop());
         const std::uint64_t count = std::min(end - at, max_reflink_bytes);
         const auto done = target_.port().clone_range({.from = file->handle(),
@@ -338,25 +336,27 @@ class FileCopy : PartReader {
     });
   }
 
-  // Opens sources for direct I/O if less than half of their bytes is in the page cache.
+  // Opens sources for direct I/O if less than half of their bytes is in the page cache, or the share is
+  // unknown.
   void open_sources() {
-    std::vector<std::vector<io::FileRange>> wanted(options_.sources.size());
+    std::vector<std::vector<io::FileRange>> ranges(options_.sources.size());
     for (const auto& part : parts_) {
       if (const auto* const from = std::get_if<PartOrigin::Stored>(&part.from)) {
-        wanted[from->file].push_back({from->file, from->offset, part.bytes});
+        ranges[from->file].push_back({from->file, from->offset, part.bytes});
       } else if (const auto* const converted = std::get_if<PartOrigin::Retyped>(&part.from)) {
         const PlannedFile::ValueChange& change = file_.changes[converted->change];
         const auto bytes = values::stored_bytes(change.from, static_cast<std::int64_t>(change.elements));
-        wanted[converted->file].push_back({converted->file, converted->offset, bytes});
+        ranges[converted->file].push_back({converted->file, converted->offset, bytes});
       }
     }
-    direct_sources_.reserve(wanted.size());
+    direct_sources_.reserve(ranges.size());
     io::Sources sources;
     for (const auto* const file : options_.sources)
       sources.push_back(file != nullptr ? file->shared_source() : nullptr);
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-      const bool is_local = !wanted[i].empty() && options_.sources[i]->local() != nullptr;
-      const bool cold = is_local && direct_->is_open() && io::cached_share(sources, wanted[i]) < 0.5;
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+      const bool is_local = !ranges[i].empty() && options_.sources[i]->local() != nullptr;
+      const bool cold =
+          is_local && direct_->is_open() && io::cached_share(sources, ranges[i]).value_or(0) < 0.5;
       if (!cold) {
         direct_sources_.emplace_back();
         continue;
@@ -367,19 +367,20 @@ class FileCopy : PartReader {
   }
 
   Result<void> copy_pieces() {
-    const auto pieces = pieces_of(parts_, copied_bytes);
-    std::vector<std::shared_ptr<void>> buffers(std::min(workers, std::max<std::size_t>(pieces.size(), 1)));
+    const auto pieces = pieces_of(parts_, copy_piece_bytes);
+    std::vector<std::shared_ptr<void>> buffers(
+        std::min(max_copy_workers, std::max<std::size_t>(pieces.size(), 1)));
     // The second half holds the stored bytes of values that are converted.
-    const std::size_t room = file_.changes.empty() ? buffer_bytes : 2 * buffer_bytes;
+    const std::size_t allocated = file_.changes.empty() ? buffer_bytes : 2 * buffer_bytes;
     for (auto& buffer : buffers) {
-      buffer.reset(std::aligned_alloc(page_bytes, room), std::free);
+      buffer.reset(std::aligned_alloc(page_bytes, allocated), std::free);
       if (!buffer) return fail(Error(ErrorCode::out_of_memory));
     }
     return run_all({.count = pieces.size(),
                     .threads = buffers.size(),
                     .run = [&](std::size_t job, std::size_t worker) -> Result<void> {
                       auto* const buffer = static_cast<std::byte*>(buffers[worker].get());
-                      HT_TRY(copy(pieces[job], {buffer, room}));
+                      HT_TRY(copy(pieces[job], {buffer, allocated}));
                       done_ += pieces[job].bytes;
                       return {};
                     },
@@ -473,13 +474,13 @@ class FileCopy : PartReader {
   }
 
   // Generated bytes do not count as copied.
-  void count(const CopyPiece& piece, std::uint64_t& way) {
+  void count(const CopyPiece& piece, std::uint64_t& counter) {
     for (std::size_t i = 0; i < piece.parts; ++i) {
       const auto& part = parts_[piece.first_part + i];
       const bool is_copied = std::holds_alternative<PartOrigin::Stored>(part.from) ||
                              std::holds_alternative<PartOrigin::Relaid>(part.from) ||
                              std::holds_alternative<PartOrigin::Retyped>(part.from);
-      if (is_copied) std::atomic_ref(way) += within(piece, part).bytes;
+      if (is_copied) std::atomic_ref(counter) += within(piece, part).bytes;
     }
   }
 
@@ -504,7 +505,7 @@ class MemoryCopy : PartReader {
     }
     clear(into, end, file_.bytes);
     direct_sources_.resize(options_.sources.size());
-    const auto pieces = pieces_of(parts_, copied_bytes);
+    const auto pieces = pieces_of(parts_, copy_piece_bytes);
     Jobs jobs;
     jobs.count = pieces.size();
     jobs.run = [&](std::size_t job, std::size_t worker) -> Result<void> {

@@ -74,9 +74,9 @@ std::vector<CopyPiece> pieces_of(std::span<const PlannedFile::Part> parts, std::
   for (std::size_t i = 0; i < parts.size(); ++i) {
     for (std::uint64_t at = parts[i].offset; at < end_of(parts[i]);) {
       const std::uint64_t end = std::min((at / piece_bytes + 1) * piece_bytes, end_of(parts[i]));
-      const bool is_adjacent =
+      const bool continues_piece =
           !pieces.empty() && at % piece_bytes != 0 && pieces.back().offset + pieces.back().bytes == at;
-      if (is_adjacent) {
+      if (continues_piece) {
         pieces.back().bytes += end - at;
         ++pieces.back().parts;
       } else {

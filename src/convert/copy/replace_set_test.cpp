@@ -45,7 +45,7 @@ std::vector<std::byte> source_of(int version) {
   return bytes;
 }
 
-struct Replacing {
+struct ReplacementCase {
   std::string name;
   std::string extension;
   int shards = 3;
@@ -85,18 +85,19 @@ class ReplacingSets : public ::testing::Test {
                    {.if_exists = if_exists, .seal = seal});
   }
 
-  void write_old(const Replacing& how) {
+  void write_old(const ReplacementCase& replacement) {
     for (const auto& file : std::filesystem::directory_iterator(set_)) std::filesystem::remove(file.path());
-    auto& files = old_sets_[{how.extension, how.sealed}];
+    auto& files = old_sets_[{replacement.extension, replacement.sealed}];
     for (const auto& [path, bytes] : files) write_file(path, bytes);
     if (!files.empty()) return;
-    ASSERT_TRUE(write_set(source(1), set_ / ("m" + how.extension), 3, how.sealed, io::system_port()));
+    ASSERT_TRUE(
+        write_set(source(1), set_ / ("m" + replacement.extension), 3, replacement.sealed, io::system_port()));
     for (const auto& file : std::filesystem::directory_iterator(set_))
       files[file.path()] = read_file(file.path());
   }
 
   // Returns 1 or 2, the version of all tensors. Fails if versions are mixed or the number of shards is wrong.
-  static int version_of(const Result<Model>& model, const Replacing& how) {
+  static int version_of(const Result<Model>& model, const ReplacementCase& replacement) {
     if (!model) {
       ADD_FAILURE() << to_string(model.error());
       return 0;
@@ -110,22 +111,22 @@ class ReplacingSets : public ::testing::Test {
     }
     EXPECT_EQ(versions.size(), 1U) << "mixed versions";
     // A set that replaces itself keeps its bytes: the number of shards shows the version.
-    const int version = how.onto_itself ? (model->files().size() == 3 ? 1 : 2) : *versions.begin();
-    EXPECT_EQ(model->files().size(), static_cast<std::size_t>(version == 1 ? 3 : how.shards));
+    const int version = replacement.onto_itself ? (model->files().size() == 3 ? 1 : 2) : *versions.begin();
+    EXPECT_EQ(model->files().size(), static_cast<std::size_t>(version == 1 ? 3 : replacement.shards));
     return version;
   }
 
   // Returns the version that a program finds if it does not know journals: it opens the index, or the first
   // part, and the files that belong to it. 0 if it finds no set.
-  int other_files_version(const Replacing& how) {
+  int version_without_journal(const ReplacementCase& replacement) {
     int found = 0;
-    for (const int shards : {3, how.shards}) {
+    for (const int shards : {3, replacement.shards}) {
       std::vector<std::filesystem::path> files;
       for (int i = 1; i <= shards; ++i) {
-        files.push_back(set_ /
-                        ("m-0000" + std::to_string(i) + "-of-0000" + std::to_string(shards) + how.extension));
+        files.push_back(set_ / ("m-0000" + std::to_string(i) + "-of-0000" + std::to_string(shards) +
+                                replacement.extension));
       }
-      if (how.extension == ".safetensors") {
+      if (replacement.extension == ".safetensors") {
         std::ifstream index(set_ / "m.safetensors.index.json");
         const std::string text(std::istreambuf_iterator<char>(index), {});
         if (text.find(files[0].filename().string()) == std::string::npos) continue;
@@ -145,28 +146,29 @@ class ReplacingSets : public ::testing::Test {
     return found;
   }
 
-  [[nodiscard]] Result<Model> open_by_name(const Replacing& how) const {
-    if (how.extension == ".safetensors") return Model::open(set_ / "m.safetensors.index.json");
+  [[nodiscard]] Result<Model> open_by_name(const ReplacementCase& replacement) const {
+    if (replacement.extension == ".safetensors") return Model::open(set_ / "m.safetensors.index.json");
     // The parts of the old and of the new set may have different names. Any part opens the whole set.
-    auto model = Model::open(set_ / ("m-00002-of-00003" + how.extension));
+    auto model = Model::open(set_ / ("m-00002-of-00003" + replacement.extension));
     if (model) return model;
-    return Model::open(set_ / ("m-00001-of-0000" + std::to_string(how.shards) + how.extension));
+    return Model::open(set_ /
+                       ("m-00001-of-0000" + std::to_string(replacement.shards) + replacement.extension));
   }
 
   // Runs the replacement in a child that kills itself after `calls` calls. Returns whether it finished.
-  bool replace_and_kill(const Replacing& how, int calls) {
+  bool replace_and_kill(const ReplacementCase& replacement, int calls) {
     const pid_t child = fork();
     if (child == 0) {
       FaultyPort port;
-      if (!how.nameless) port.fail_from(Call::create_nameless, 0, std::errc::operation_not_supported);
+      if (!replacement.nameless) port.fail_from(Call::create_nameless, 0, std::errc::operation_not_supported);
       // The hook runs before each call, so the last counted call is complete when the next call begins.
       port.before_each([left = calls, kill = false](Call now, int) mutable {
         if (kill) raise(SIGKILL);
         if (changes_the_disk(now) && left-- == 0) kill = true;
       });
-      const auto from = how.onto_itself ? set_ : source(2);
-      const auto done =
-          write_set(from, set_ / ("m" + how.extension), how.shards, how.sealed, port, how.if_exists);
+      const auto from = replacement.onto_itself ? set_ : source(2);
+      const auto done = write_set(from, set_ / ("m" + replacement.extension), replacement.shards,
+                                  replacement.sealed, port, replacement.if_exists);
       _exit(done ? 0 : 1);
     }
     int status = 0;
@@ -181,52 +183,55 @@ class ReplacingSets : public ::testing::Test {
     }
   }
 
-  void check_all_kills(const Replacing& how) {
-    SCOPED_TRACE(how.name);
+  void check_all_kills(const ReplacementCase& replacement) {
+    SCOPED_TRACE(replacement.name);
     int unfinished = 0;
     bool is_finished = false;
     bool was_new = false;
     for (int call = 0; !is_finished; ++call) {
       SCOPED_TRACE("after call " + std::to_string(call));
       ASSERT_LT(call, 500);
-      write_old(how);
-      is_finished = replace_and_kill(how, call);
-      const int version = version_of(open_by_name(how), how);
-      EXPECT_EQ(version_of(Model::open(set_), how), version) << "the folder opens as another version";
+      write_old(replacement);
+      is_finished = replace_and_kill(replacement, call);
+      const int version = version_of(open_by_name(replacement), replacement);
+      EXPECT_EQ(version_of(Model::open(set_), replacement), version) << "the folder opens as another version";
       EXPECT_EQ(models_in(set_).value(), std::vector{set_});
-      if (how.sealed) {
+      if (replacement.sealed) {
         const auto verified = compare_with_seal(set_);
-        EXPECT_TRUE(how.extension == ".gguf" || (verified && verified->ok()));
-        const auto sealed = ht::verify(*open_by_name(how));
+        EXPECT_TRUE(replacement.extension == ".gguf" || (verified && verified->ok()));
+        const auto sealed = ht::verify(*open_by_name(replacement));
         EXPECT_TRUE(sealed) << to_string(sealed.error());
       }
-      const int others = other_files_version(how);
-      if (!how.onto_itself) {
-        EXPECT_TRUE(others == 0 || others == version);
+      const int without_journal = version_without_journal(replacement);
+      if (!replacement.onto_itself) {
+        EXPECT_TRUE(without_journal == 0 || without_journal == version);
       }
       EXPECT_TRUE(version == 2 || !was_new) << "the old set is back after the new one";
       was_new = version == 2;
-      unfinished += static_cast<int>(
-          !is_finished && std::filesystem::exists(set_ / (".htensor-m" + how.extension + ".journal")));
+      unfinished +=
+          static_cast<int>(!is_finished && std::filesystem::exists(
+                                               set_ / (".htensor-m" + replacement.extension + ".journal")));
       if (HasFailure()) return;
       // The next writer is a seal or the same conversion.
       if (call % 3 == 0) {
-        ASSERT_TRUE(ht::seal(*open_by_name(how), {.force = true}));
-        EXPECT_EQ(version_of(open_by_name(how), how), version) << "a seal does not change the set";
-        ASSERT_TRUE(ht::verify(*open_by_name(how)));
+        ASSERT_TRUE(ht::seal(*open_by_name(replacement), {.force = true}));
+        EXPECT_EQ(version_of(open_by_name(replacement), replacement), version)
+            << "a seal does not change the set";
+        ASSERT_TRUE(ht::verify(*open_by_name(replacement)));
         expect_no_temporary_files();
       } else {
-        ASSERT_TRUE(write_set(how.onto_itself ? set_ : source(2), set_ / ("m" + how.extension), how.shards,
-                              how.sealed, io::system_port()));
-        EXPECT_EQ(version_of(open_by_name(how), how), 2);
+        ASSERT_TRUE(write_set(replacement.onto_itself ? set_ : source(2),
+                              set_ / ("m" + replacement.extension), replacement.shards, replacement.sealed,
+                              io::system_port()));
+        EXPECT_EQ(version_of(open_by_name(replacement), replacement), 2);
         expect_no_temporary_files();
-        const auto files = static_cast<std::ptrdiff_t>(how.shards) + (how.extension == ".gguf" ? 0 : 1) +
-                           (how.sealed ? 1 : 0);
+        const auto files = static_cast<std::ptrdiff_t>(replacement.shards) +
+                           (replacement.extension == ".gguf" ? 0 : 1) + (replacement.sealed ? 1 : 0);
         EXPECT_EQ(std::distance(std::filesystem::directory_iterator(set_), {}), files) << "old shards remain";
       }
     }
     EXPECT_TRUE(was_new);
-    EXPECT_GT(unfinished, 10) << "too few kills between journal and end";
+    EXPECT_GT(unfinished, 10) << "too few kills while the journal existed";
   }
 
   using Files = std::map<std::filesystem::path, std::vector<std::byte>>;
@@ -246,7 +251,7 @@ TEST_F(ReplacingSets, killed_after_any_call_is_old_or_new_with_its_seal) {
   check_all_kills({.name = "3 by 5, sealed", .extension = ".safetensors", .shards = 5, .sealed = true});
 }
 
-TEST_F(ReplacingSets, killed_after_any_call_is_old_or_new_where_files_have_names) {
+TEST_F(ReplacingSets, killed_after_any_call_with_named_temporary_files_is_old_or_new) {
   check_all_kills({.name = "3 by 3", .extension = ".safetensors", .nameless = false});
   check_all_kills({.name = "3 by 5", .extension = ".gguf", .shards = 5, .nameless = false});
 }
@@ -264,12 +269,12 @@ TEST_F(ReplacingSets, killed_after_any_call_onto_itself_is_old_or_new) {
 // Starts a second writer at each call of the first one. It is refused, or runs before or after the first one.
 TEST_F(ReplacingSets, two_writers_leave_the_set_of_one) {
   const auto target = set_ / "m.safetensors";
-  const Replacing how{.name = "two writers", .extension = ".safetensors", .shards = 5};
+  const ReplacementCase replacement{.name = "two writers", .extension = ".safetensors", .shards = 5};
   int refused = 0;
   bool is_finished = false;
   for (int call = 0; !is_finished; ++call) {
     SCOPED_TRACE("before call " + std::to_string(call));
-    write_old(how);
+    write_old(replacement);
     FaultyPort port;
     std::optional<Result<Converted>> second;
     port.before_each([&, left = call](Call now, int) mutable {
@@ -285,7 +290,7 @@ TEST_F(ReplacingSets, two_writers_leave_the_set_of_one) {
       ++refused;
     }
     EXPECT_TRUE(first) << to_string(first.error());
-    const int version = version_of(Model::open(set_ / "m.safetensors.index.json"), how);
+    const int version = version_of(Model::open(set_ / "m.safetensors.index.json"), replacement);
     EXPECT_TRUE(version == 2 || (second && *second));
     expect_no_temporary_files();
   }
@@ -294,16 +299,16 @@ TEST_F(ReplacingSets, two_writers_leave_the_set_of_one) {
 
 // Kills two writers: the first after some call, the second while it completes the work of the first.
 TEST_F(ReplacingSets, killed_while_finishing_is_old_or_new) {
-  const Replacing how{.name = "3 by 3", .extension = ".safetensors", .sealed = true};
+  const ReplacementCase replacement{.name = "3 by 3", .extension = ".safetensors", .sealed = true};
   for (int first = 20; first < 80; first += 6) {
     for (int second = 0; second < 24; second += 4) {
       SCOPED_TRACE(std::to_string(first) + ", " + std::to_string(second));
-      write_old(how);
-      if (replace_and_kill(how, first)) return;
-      const int version = version_of(open_by_name(how), how);
-      static_cast<void>(replace_and_kill(how, second));
-      EXPECT_GE(version_of(open_by_name(how), how), version);
-      EXPECT_TRUE(ht::verify(*open_by_name(how)));
+      write_old(replacement);
+      if (replace_and_kill(replacement, first)) return;
+      const int version = version_of(open_by_name(replacement), replacement);
+      static_cast<void>(replace_and_kill(replacement, second));
+      EXPECT_GE(version_of(open_by_name(replacement), replacement), version);
+      EXPECT_TRUE(ht::verify(*open_by_name(replacement)));
       ASSERT_TRUE(write_set(source(2), set_ / "m.safetensors", 3, true, io::system_port()));
       expect_no_temporary_files();
       if (HasFailure()) return;
@@ -313,34 +318,35 @@ TEST_F(ReplacingSets, killed_while_finishing_is_old_or_new) {
 
 // Writers of other files leave the temporary files of a journal alone.
 TEST_F(ReplacingSets, unfinished_set_survives_writers_of_other_files) {
-  const Replacing how{.name = "3 by 3", .extension = ".safetensors"};
-  write_old(how);
+  const ReplacementCase replacement{.name = "3 by 3", .extension = ".safetensors"};
+  write_old(replacement);
   for (int call = 20;; ++call) {
-    ASSERT_FALSE(replace_and_kill(how, call));
+    ASSERT_FALSE(replace_and_kill(replacement, call));
     if (std::filesystem::exists(set_ / ".htensor-m.safetensors.journal") &&
-        version_of(open_by_name(how), how) == 2)
+        version_of(open_by_name(replacement), replacement) == 2)
       break;
-    write_old(how);
+    write_old(replacement);
   }
   ASSERT_TRUE(convert(Model::open(source(1)).value(), set_ / "other.irpa"));
-  EXPECT_EQ(version_of(open_by_name(how), how), 2);
+  EXPECT_EQ(version_of(open_by_name(replacement), replacement), 2);
 }
 
 // If another program finds the first part or the index of a set, the set is complete.
 TEST_F(ReplacingSets, fresh_set_killed_after_any_call_is_whole_or_absent) {
   for (const std::string extension : {".gguf", ".safetensors"}) {
-    const Replacing how{.name = "fresh", .extension = extension, .sealed = true, .if_exists = IfExists::fail};
+    const ReplacementCase replacement{
+        .name = "fresh", .extension = extension, .sealed = true, .if_exists = IfExists::fail};
     bool is_finished = false;
     for (int call = 0; !is_finished; ++call) {
       SCOPED_TRACE(extension + " after call " + std::to_string(call));
       for (const auto& file : std::filesystem::directory_iterator(set_)) std::filesystem::remove(file.path());
-      is_finished = replace_and_kill(how, call);
-      const int others = other_files_version(how);
-      const auto model = open_by_name(how);
+      is_finished = replace_and_kill(replacement, call);
+      const int without_journal = version_without_journal(replacement);
+      const auto model = open_by_name(replacement);
       bool has_visible_file = false;
       for (const auto& file : std::filesystem::directory_iterator(set_))
         has_visible_file = has_visible_file || !file.path().filename().string().starts_with(".");
-      EXPECT_TRUE(others == 0 || others == 2);
+      EXPECT_TRUE(without_journal == 0 || without_journal == 2);
       EXPECT_TRUE(model || !has_visible_file);
       ASSERT_TRUE(write_set(source(2), set_ / ("m" + extension), 3, true, io::system_port()));
       expect_no_temporary_files();
@@ -385,8 +391,8 @@ TEST_F(ReplacingSets, fresh_set_does_not_replace_a_file_created_during_the_write
 }
 
 TEST_F(ReplacingSets, fresh_set_replaces_the_seal_of_removed_files) {
-  const Replacing how{.name = "fresh", .extension = ".safetensors", .sealed = true};
-  write_old(how);
+  const ReplacementCase replacement{.name = "fresh", .extension = ".safetensors", .sealed = true};
+  write_old(replacement);
   for (const auto& file : std::filesystem::directory_iterator(set_)) {
     if (file.path().extension() != ".htseal") std::filesystem::remove(file.path());
   }
@@ -395,7 +401,7 @@ TEST_F(ReplacingSets, fresh_set_replaces_the_seal_of_removed_files) {
   EXPECT_TRUE(compare_with_seal(set_)->ok());
 }
 
-TEST_F(ReplacingSets, name_of_the_form_of_a_shard_is_an_ordinary_name) {
+TEST_F(ReplacingSets, target_may_be_named_like_a_shard) {
   const auto target = set_ / "m-00001-of-00002.safetensors";
   for (const int shards : {3, 5, 1, 3}) {
     const auto done = write_set(source(1), target, shards, true, io::system_port());
@@ -425,11 +431,11 @@ TEST_F(ReplacingSets, single_file_may_have_any_name) {
 }
 
 TEST_F(ReplacingSets, edit_and_seal_of_a_member_are_writers_of_the_set) {
-  const Replacing how{.name = "3 by 3", .extension = ".safetensors"};
-  write_old(how);
+  const ReplacementCase replacement{.name = "3 by 3", .extension = ".safetensors"};
+  write_old(replacement);
   const auto shard = set_ / "m-00001-of-00003.safetensors";
   const std::vector<MetadataEdit> edits{{.key = "key", .value = std::string(100, 'v')}};
-  const auto model = open_by_name(how).value();
+  const auto model = open_by_name(replacement).value();
   {
     const auto lock = SetLock::acquire(shard, io::system_port());
     ASSERT_TRUE(lock);

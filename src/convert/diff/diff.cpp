@@ -57,7 +57,7 @@ struct TensorPair {
   // Types of the elements; U8 if the file does not name a type.
   ElementType type_a{};
   ElementType type_b{};
-  // Whether stored bytes are compared: blocks of the same byte order.
+  // Whether stored bytes are compared: blocks, or bytes of unknown dtype, of the same byte order.
   bool as_stored = false;
 
   [[nodiscard]] std::uint64_t runs() const noexcept {
@@ -137,7 +137,7 @@ std::optional<std::size_t> first_difference(Bytes a, Bytes b, unsigned last_bits
   return std::nullopt;
 }
 
-// The offset of a difference that does not exist: after every byte.
+// The value of `Run::first_byte` if no difference was found; greater than every offset.
 constexpr std::uint64_t no_difference = UINT64_MAX;
 
 // A run of a pair's elements, and the differences found in it.
@@ -155,9 +155,10 @@ struct Buffers {
   std::vector<std::byte> b;
 };
 
-class Comparing {
+class ModelComparison {
  public:
-  Comparing(const Model& a, const Model& b, const DiffOptions& options) : a_(a), b_(b), options_(options) {}
+  ModelComparison(const Model& a, const Model& b, const DiffOptions& options)
+      : a_(a), b_(b), options_(options) {}
 
   Result<Differences> run() {
     HT_TRY(pair_tensors());
@@ -166,7 +167,7 @@ class Comparing {
     HT_TRY(compare_all());
     HT_TRY(check_unchanged());
     compare_notes();
-    for (const auto& pair : both_) {
+    for (const auto& pair : pairs_) {
       if (!pair.differ) continue;
       auto& found =
           found_.differ.emplace_back(Differences::Tensor{.name = std::string(a_.catalog()[pair.a].name),
@@ -180,7 +181,7 @@ class Comparing {
 
  private:
   void compare_notes() {
-    for (auto& pair : both_) {
+    for (auto& pair : pairs_) {
       if (pair.differ) continue;
       const auto of_a = format_irpa::note_beyond_type(a_.catalog()[pair.a]);
       if (of_a != format_irpa::note_beyond_type(b_.catalog()[pair.b])) pair.differ = Differences::Kind::note;
@@ -237,7 +238,7 @@ class Comparing {
     }
     if (!same_dims && !pair.differ) pair.differ = Differences::Kind::shape;
     if (pair.by_bytes || pair.by_gap) HT_TRY(plan_runs(pair));
-    both_.push_back(pair);
+    pairs_.push_back(pair);
     return {};
   }
 
@@ -265,8 +266,8 @@ class Comparing {
 
   void count_runs() {
     std::uint64_t runs = 0;
-    ends_.reserve(both_.size());
-    for (const auto& pair : both_) {
+    ends_.reserve(pairs_.size());
+    for (const auto& pair : pairs_) {
       runs += pair.runs();
       ends_.push_back(runs);
       const auto bytes = stored_size(pair.type_a, pair.elements);
@@ -290,7 +291,7 @@ class Comparing {
     // Equal runs of differing tensors are still needed for the cosine.
     std::vector<std::uint64_t> equal_runs;
     std::uint64_t run = 0;
-    for (const auto& pair : both_) {
+    for (const auto& pair : pairs_) {
       for (std::uint64_t i = 0; i < pair.runs(); ++i, ++run) {
         if (pair.differ && !pair.gaps.empty() && !pair.gaps[static_cast<std::size_t>(i)])
           equal_runs.push_back(run);
@@ -306,7 +307,7 @@ class Comparing {
 
   Result<void> compare_run(std::uint64_t job, Buffers& buffers) {
     const auto place = std::ranges::upper_bound(ends_, job) - ends_.begin();
-    auto& pair = both_[static_cast<std::size_t>(place)];
+    auto& pair = pairs_[static_cast<std::size_t>(place)];
     const std::uint64_t number = job - (ends_[static_cast<std::size_t>(place)] - pair.runs());
     const std::uint64_t first = number * pair.run_elements;
     Run run{.pair = pair, .first = first, .count = std::min(pair.run_elements, pair.elements - first)};
@@ -318,7 +319,7 @@ class Comparing {
     const Bytes bytes_b = HT_TRY(read(b, run, buffers.b));
     HT_TRY(guarded(std::array{bytes_a, bytes_b}, [&] { return compare_bytes(run, bytes_a, bytes_b); }));
     if (!pair.gaps.empty()) pair.gaps[static_cast<std::size_t>(number)] = run.gap;
-    note(run);
+    record(run);
     if (!compares_values_of_equal_runs_) done_bytes_ += stored_size(pair.type_a, run.count);
     if (options_.work.stop.stop_requested()) return fail(stopped());
     return {};
@@ -374,14 +375,14 @@ class Comparing {
     return {};
   }
 
-  void note(const Run& run) {
+  void record(const Run& run) {
     const double max_abs = run.gap ? run.gap->largest : 0;
     if (run.first_byte == no_difference && max_abs == 0) return;
     const std::scoped_lock lock(mutex_);
     auto& pair = run.pair;
     pair.max_abs = std::max(pair.max_abs, max_abs);
-    const bool is_known = pair.differ && pair.differ != Differences::Kind::contents;
-    if (run.first_byte == no_difference || is_known) return;
+    const bool has_other_kind = pair.differ && pair.differ != Differences::Kind::contents;
+    if (run.first_byte == no_difference || has_other_kind) return;
     pair.differ = Differences::Kind::contents;
     pair.first_byte = std::min(pair.first_byte.value_or(no_difference), run.first_byte);
   }
@@ -405,7 +406,7 @@ class Comparing {
   const Model& a_;
   const Model& b_;
   const DiffOptions& options_;
-  std::vector<TensorPair> both_;
+  std::vector<TensorPair> pairs_;
   std::vector<std::uint64_t> ends_;      // cumulative number of runs, by pair
   std::set<const io::Source*> sources_;  // sources that are read
   Differences found_;
@@ -425,13 +426,13 @@ Result<void> check(const DiffOptions& options) {
 
 }  // namespace
 
-bool Differences::Metadata::none() const noexcept {
+bool Differences::Metadata::empty() const noexcept {
   return only_a.empty() && only_b.empty() && differ.empty();
 }
 
 bool Differences::same_tensors() const noexcept { return only_a.empty() && only_b.empty() && differ.empty(); }
 
-bool Differences::same() const noexcept { return same_tensors() && metadata.none(); }
+bool Differences::same() const noexcept { return same_tensors() && metadata.empty(); }
 
 std::string_view to_string(Differences::Kind kind) noexcept {
   switch (kind) {
@@ -446,7 +447,7 @@ std::string_view to_string(Differences::Kind kind) noexcept {
 Result<Differences> diff(const Model& a, const Model& b, const DiffOptions& options) {
   return without_bad_alloc([&]() -> Result<Differences> {
     HT_TRY(check(options));
-    return Comparing(a, b, options).run();
+    return ModelComparison(a, b, options).run();
   });
 }
 

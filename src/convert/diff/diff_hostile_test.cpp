@@ -1,4 +1,4 @@
-// Empty, packed, huge and truncated tensors, dtypes of users, and comparisons that are stopped.
+// Empty, packed, huge and truncated tensors, user-defined dtypes, and comparisons that are stopped.
 #include <algorithm>
 #include <atomic>
 #include <htensor/load/load.hpp>
@@ -20,15 +20,15 @@ using testing::tensor_note;
 // Elements of a tensor that is compared in several runs.
 constexpr std::int64_t large = 2'500'000;
 
-std::string counted(std::int64_t elements) {
+std::string f32_data(std::int64_t elements) {
   std::string data(static_cast<std::size_t>(elements) * 4, '\0');
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * 7 % 61);
   return data;
 }
 
 TEST_F(Diff, empty_models_and_tensors_are_equal) {
-  const auto none = made("a", "safetensors", {});
-  expect_same(none, made("b", "gguf", {}));
+  const auto none = make_model("a", "safetensors", {});
+  expect_same(none, make_model("b", "gguf", {}));
   const auto empty = one("c", F32::tag, {3, 0}, "");
   expect_same(empty, one("d", F32::tag, {3, 0}, ""), 0.0);
   EXPECT_EQ(difference(empty, one("e", F32::tag, {0, 3}, "")).why, Differences::Kind::shape);
@@ -46,7 +46,7 @@ TEST_F(Diff, a_tensor_without_dimensions_has_one_element) {
 
 TEST_F(Diff, ignores_padding_bits_of_the_last_byte) {
   const auto odd = [&](std::string_view name, DTypeTag dtype, std::int64_t count, std::string data) {
-    return made(name, "ht", {{.name = "t", .dtype = dtype, .dims = {count}, .data = std::move(data)}});
+    return make_model(name, "ht", {{.name = "t", .dtype = dtype, .dims = {count}, .data = std::move(data)}});
   };
   // Codes of F4: 2 is 1.0, 4 is 2.0.
   const auto a = odd("a.ht", F4::tag, 3, "\x42\x02");
@@ -64,7 +64,7 @@ TEST_F(Diff, ignores_padding_bits_of_the_last_byte) {
 }
 
 TEST_F(Diff, large_tensors_are_compared_in_runs) {
-  auto data = counted(large);
+  auto data = f32_data(large);
   const auto a = one("a", F32::tag, {large}, data);
   expect_same(a, one("b", F32::tag, {large}, data));
   // Changes bytes in several runs, including the last byte.
@@ -114,8 +114,9 @@ TEST_F(Diff, splats_of_any_size_are_compared_by_pattern) {
 TEST_F(Diff, custom_dtypes_are_compared_by_bytes) {
   const DTypeInfo own{user_tag(3), "OWN", 24};
   const OpenOptions options{.dtypes = {own}};
-  const auto with = [&](std::string_view name, std::string data, const OpenOptions& how) {
-    return made(name, "ht", {{.name = "t", .dtype = own.tag, .dims = {2}, .data = std::move(data)}}, {}, how);
+  const auto with = [&](std::string_view name, std::string data, const OpenOptions& open_options) {
+    return make_model(name, "ht", {{.name = "t", .dtype = own.tag, .dims = {2}, .data = std::move(data)}}, {},
+                      open_options);
   };
   // The encoder does not know the width of the dtype and stores any number of bytes.
   const auto a = with("a.ht", "abcdef", options);
@@ -131,8 +132,8 @@ TEST_F(Diff, custom_dtypes_are_compared_by_bytes) {
 TEST_F(Diff, file_truncated_before_the_comparison_is_an_error) {
   for (const auto left : {std::uint64_t{4096}, std::uint64_t{100}}) {
     for (const std::int64_t elements : {std::int64_t{20}, large}) {
-      const auto a = one("a", F32::tag, {elements}, counted(elements));
-      const auto b = one("b", F32::tag, {elements}, counted(elements));
+      const auto a = one("a", F32::tag, {elements}, f32_data(elements));
+      const auto b = one("b", F32::tag, {elements}, f32_data(elements));
       std::filesystem::resize_file(folder_ / "b", left);
       for (const auto& found : {diff(a, b), diff(b, a), diff(b, b), diff(a, b, {.tolerance = 1.0})}) {
         ASSERT_FALSE(found);
@@ -146,11 +147,11 @@ TEST_F(Diff, file_truncated_before_the_comparison_is_an_error) {
 TEST_F(Diff, file_truncated_during_the_comparison_is_an_error) {
   for (const std::int64_t elements : {std::int64_t{20'000}, large}) {
     FaultyPort port;
-    const auto data = counted(elements);
+    const auto data = f32_data(elements);
     const std::vector<testing::TestTensor> tensors{
         {.name = "t", .dtype = F32::tag, .dims = {elements}, .data = data}};
-    const auto a = made("a", "safetensors", tensors, {}, {.port = &port});
-    const auto b = made("b", "safetensors", tensors, {}, {.port = &port});
+    const auto a = make_model("a", "safetensors", tensors, {}, {.port = &port});
+    const auto b = make_model("b", "safetensors", tensors, {}, {.port = &port});
     std::atomic<bool> cut = false;
     port.before_each([&](Call call, int) {
       if (call == Call::advise && !cut.exchange(true)) std::filesystem::resize_file(folder_ / "b", 4096);
@@ -166,16 +167,16 @@ TEST_F(Diff, file_truncated_during_the_comparison_is_an_error) {
 }
 
 TEST_F(Diff, loaded_tensors_are_compared_without_the_file) {
-  const auto a = one("a", F32::tag, {large}, counted(large));
-  const auto b = one("b", F32::tag, {large}, counted(large));
+  const auto a = one("a", F32::tag, {large}, f32_data(large));
+  const auto b = one("b", F32::tag, {large}, f32_data(large));
   ASSERT_TRUE(ht::load(b, {.strategy = io::Strategy::Kind::read}));
   std::filesystem::resize_file(folder_ / "b", 0);
   expect_same(a, b);
 }
 
 TEST_F(Diff, work_is_not_stopped) {
-  const auto a = one("a", F32::tag, {large}, counted(large));
-  const auto b = one("b", F32::tag, {large}, counted(large));
+  const auto a = one("a", F32::tag, {large}, f32_data(large));
+  const auto b = one("b", F32::tag, {large}, f32_data(large));
   std::stop_source stop;
   stop.request_stop();
   const auto found = diff(a, b, {.work = {.stop = stop.get_token()}});
@@ -185,7 +186,7 @@ TEST_F(Diff, work_is_not_stopped) {
 }
 
 TEST_F(Diff, reports_progress) {
-  const auto a = one("a", F32::tag, {large}, counted(large));
+  const auto a = one("a", F32::tag, {large}, f32_data(large));
   Progress last;
   ASSERT_TRUE(diff(a, a, {.work = {.on_progress = [&](const Progress& progress) {
                             EXPECT_GE(progress.done_bytes, last.done_bytes);

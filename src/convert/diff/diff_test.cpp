@@ -33,8 +33,8 @@ TEST_F(Diff, equal_tensors_are_equal_in_every_format) {
   std::vector<Model> models;
   for (const auto* const format : {"safetensors", "gguf", "irpa", "ht", "npy"}) {
     std::filesystem::create_directory(folder_ / format);
-    models.push_back(made(std::string(format) + "/t", format,
-                          {{.name = "t", .dtype = F32::tag, .dims = {2, 3}, .data = data}}));
+    models.push_back(make_model(std::string(format) + "/t", format,
+                                {{.name = "t", .dtype = F32::tag, .dims = {2, 3}, .data = data}}));
   }
   for (const auto& a : models) {
     for (const auto& b : models) {
@@ -51,8 +51,8 @@ TEST_F(Diff, names_in_only_one_model_are_in_file_order) {
       tensors.push_back({.name = name, .dtype = U8::tag, .dims = {1}, .data = "x"});
     return tensors;
   };
-  const auto a = made("a", "safetensors", with({"z", "both", "c", "y"}));
-  const auto b = made("b", "safetensors", with({"w", "both", "d"}));
+  const auto a = make_model("a", "safetensors", with({"z", "both", "c", "y"}));
+  const auto b = make_model("b", "safetensors", with({"w", "both", "d"}));
   const auto found = compared(a, b);
   EXPECT_EQ(found.only_a, (Names{"z", "c", "y"}));
   EXPECT_EQ(found.only_b, (Names{"w", "d"}));
@@ -63,7 +63,8 @@ TEST_F(Diff, names_in_only_one_model_are_in_file_order) {
 
 TEST_F(Diff, tensors_named_by_their_files_are_compared) {
   const auto data = stored<float>({1, 2});
-  const auto a = made("first.ht", "ht", {{.name = "first", .dtype = F32::tag, .dims = {2}, .data = data}});
+  const auto a =
+      make_model("first.ht", "ht", {{.name = "first", .dtype = F32::tag, .dims = {2}, .data = data}});
   const auto b = opened("second.npy", npy_file("<f4", false, "(2,)", data));
   expect_same(a, b);
   const auto c = opened("third.npy", npy_file("<f4", false, "(2,)", stored<float>({1, 4})));
@@ -78,15 +79,15 @@ TEST_F(Diff, contents_report_the_first_byte_and_the_largest_gap) {
   EXPECT_EQ(brief(difference(a, b)), (Differences::Tensor{"t", Differences::Kind::contents, 6, 8.0}));
 }
 
-TEST_F(Diff, differing_tensors_are_in_the_order_of_the_first) {
-  const auto a = made("a", "safetensors",
-                      {{.name = "x", .dtype = U8::tag, .dims = {2}, .data = "ab"},
-                       {.name = "same", .dtype = U8::tag, .dims = {2}, .data = "ab"},
-                       {.name = "w", .dtype = U8::tag, .dims = {2}, .data = "ab"}});
-  const auto b = made("b", "safetensors",
-                      {{.name = "w", .dtype = U8::tag, .dims = {2}, .data = "ax"},
-                       {.name = "same", .dtype = U8::tag, .dims = {2}, .data = "ab"},
-                       {.name = "x", .dtype = U8::tag, .dims = {1, 2}, .data = "ab"}});
+TEST_F(Diff, differing_tensors_are_in_the_order_of_the_first_model) {
+  const auto a = make_model("a", "safetensors",
+                            {{.name = "x", .dtype = U8::tag, .dims = {2}, .data = "ab"},
+                             {.name = "same", .dtype = U8::tag, .dims = {2}, .data = "ab"},
+                             {.name = "w", .dtype = U8::tag, .dims = {2}, .data = "ab"}});
+  const auto b = make_model("b", "safetensors",
+                            {{.name = "w", .dtype = U8::tag, .dims = {2}, .data = "ax"},
+                             {.name = "same", .dtype = U8::tag, .dims = {2}, .data = "ab"},
+                             {.name = "x", .dtype = U8::tag, .dims = {1, 2}, .data = "ab"}});
   const auto found = compared(a, b);
   ASSERT_EQ(found.differ.size(), 2U);
   EXPECT_EQ(brief(found.differ[0]), (Differences::Tensor{"x", Differences::Kind::shape, {}, {}}));
@@ -122,7 +123,7 @@ TEST_F(Diff, zeros_of_both_signs_differ_in_their_bytes) {
   EXPECT_EQ(brief(difference(a, b)), (Differences::Tensor{"t", Differences::Kind::contents, 7, 0.0}));
 }
 
-TEST_F(Diff, a_nan_against_a_number_is_infinitely_far) {
+TEST_F(Diff, nan_and_a_number_have_infinite_distance) {
   const auto nan = std::numeric_limits<float>::quiet_NaN();
   const auto a = one("a", F32::tag, {2}, stored<float>({nan, 1}));
   const auto b = one("b", F32::tag, {2}, stored<float>({nan, nan}));
@@ -144,7 +145,7 @@ TEST_F(Diff, integers_are_subtracted_exactly) {
   EXPECT_EQ(difference(a, b, 2.5).first_byte, 0U);
 }
 
-TEST_F(Diff, complex_numbers_have_no_gap) {
+TEST_F(Diff, complex_numbers_report_no_gap) {
   const auto a = one("a", C64::tag, {2}, stored<float>({1, 1, 2, 2}));
   const auto b = one("b", C64::tag, {2}, stored<float>({1, 1, 5, 6}));
   EXPECT_EQ(difference(a, b).max_abs, std::nullopt);
@@ -216,11 +217,11 @@ TEST_F(Diff, untyped_entries_are_compared_by_bytes) {
 TEST_F(Diff, encodings_are_compared_like_dtypes_and_blocks_by_bytes) {
   const auto blocks = [&](std::string_view name, const char* encoding, std::string data,
                           std::vector<std::int64_t> dims) {
-    return made(name, "gguf",
-                {{.name = "t",
-                  .dims = std::move(dims),
-                  .data = std::move(data),
-                  .encoding = find_encoding(encoding).value().tag}});
+    return make_model(name, "gguf",
+                      {{.name = "t",
+                        .dims = std::move(dims),
+                        .data = std::move(data),
+                        .encoding = find_encoding(encoding).value().tag}});
   };
   const auto a = blocks("a", "Q4_0", std::string(36, 'q'), {2, 32});
   expect_same(a, blocks("b", "Q4_0", std::string(36, 'q'), {2, 32}));
@@ -235,19 +236,19 @@ TEST_F(Diff, encodings_are_compared_like_dtypes_and_blocks_by_bytes) {
 
 TEST_F(Diff, header_padding_is_ignored) {
   const auto filled = [&](std::string_view name, std::string_view pad) {
-    return made(name, "gguf", {}, [&](Metadata& metadata) { return metadata.add("htensor.pad", pad); });
+    return make_model(name, "gguf", {}, [&](Metadata& metadata) { return metadata.add("htensor.pad", pad); });
   };
-  const auto plain = made("plain", "gguf", {});
+  const auto plain = make_model("plain", "gguf", {});
   expect_same(plain, filled("a", "   "));
   EXPECT_EQ(compared(plain, filled("b", "mine")).metadata.only_b, std::vector<std::string>{"htensor.pad"});
 }
 
 TEST_F(Diff, layout_keys_are_ignored) {
-  const auto aligned = made("a", "gguf", {}, [](Metadata& metadata) -> Result<void> {
+  const auto aligned = make_model("a", "gguf", {}, [](Metadata& metadata) -> Result<void> {
     HT_TRY(metadata.add("general.alignment", std::uint32_t{64}));
     return metadata.add("split.tensors.count", std::int32_t{0});
   });
-  expect_same(aligned, made("plain", "gguf", {}));
+  expect_same(aligned, make_model("plain", "gguf", {}));
 }
 
 TEST_F(Diff, notes_of_only_dtype_and_shape_are_equal) {
@@ -265,14 +266,14 @@ TEST_F(Diff, notes_of_only_dtype_and_shape_are_equal) {
 }
 
 TEST_F(Diff, metadata_is_compared_by_key_type_and_value) {
-  const auto a = made("a", "gguf", {}, [](Metadata& metadata) -> Result<void> {
+  const auto a = make_model("a", "gguf", {}, [](Metadata& metadata) -> Result<void> {
     HT_TRY(metadata.add("same", std::uint32_t{1}));
     HT_TRY(metadata.add("type", std::uint32_t{1}));
     HT_TRY(metadata.add("z", "only here"));
     HT_TRY(metadata.add("value", "one"));
     return metadata.add("b", true);
   });
-  const auto b = made("b", "gguf", {}, [](Metadata& metadata) -> Result<void> {
+  const auto b = make_model("b", "gguf", {}, [](Metadata& metadata) -> Result<void> {
     HT_TRY(metadata.add("y", 1.5));
     HT_TRY(metadata.add("value", "two"));
     HT_TRY(metadata.add("type", std::int32_t{1}));
@@ -283,14 +284,14 @@ TEST_F(Diff, metadata_is_compared_by_key_type_and_value) {
   EXPECT_EQ(found.metadata.only_a, (Names{"z", "b"}));
   EXPECT_EQ(found.metadata.only_b, (Names{"y", "c"}));
   EXPECT_EQ(found.metadata.differ, (Names{"type", "value"}));
-  EXPECT_FALSE(found.metadata.none());
+  EXPECT_FALSE(found.metadata.empty());
   EXPECT_TRUE(found.same_tensors());
   EXPECT_FALSE(found.same());
 }
 
 TEST_F(Diff, metadata_of_equal_text_is_equal_across_formats) {
   const auto text = [](Metadata& metadata) { return metadata.add("made_by", "a test"); };
-  EXPECT_TRUE(compared(made("a", "gguf", {}, text), made("b", "safetensors", {}, text)).same());
+  EXPECT_TRUE(compared(make_model("a", "gguf", {}, text), make_model("b", "safetensors", {}, text)).same());
 }
 
 }  // namespace

@@ -54,8 +54,8 @@ class Diff : public ::testing::Test {
   using SetMetadata = std::function<Result<void>(Metadata&)>;
 
   /// Writes a model to a file of the folder and opens it. A format of a single tensor names it by the file.
-  Model made(std::string_view name, std::string_view format, const std::vector<TestTensor>& tensors,
-             const SetMetadata& set = {}, const OpenOptions& options = {}) {
+  Model make_model(std::string_view name, std::string_view format, const std::vector<TestTensor>& tensors,
+                   const SetMetadata& set = {}, const OpenOptions& options = {}) {
     CatalogBuilder builder(format);
     if (set) {
       EXPECT_TRUE(set(builder.metadata()));
@@ -92,11 +92,11 @@ class Diff : public ::testing::Test {
 
   /// A model of one tensor `t`.
   Model one(std::string_view name, DTypeTag dtype, std::vector<std::int64_t> dims, std::string data) {
-    return made(name, "safetensors",
-                {{.name = "t", .dtype = dtype, .dims = std::move(dims), .data = std::move(data)}});
+    return make_model(name, "safetensors",
+                      {{.name = "t", .dtype = dtype, .dims = std::move(dims), .data = std::move(data)}});
   }
 
-  /// An archive of one tensor `t`, F32 [2, 3], with this text as its metadata.
+  /// An IRPA archive of one tensor `t`, F32 [2, 3], with this note.
   Model noted(std::string_view name, std::string_view note) {
     static constexpr std::array<std::int64_t, 2> dims{2, 3};
     CatalogBuilder builder("irpa");
@@ -112,12 +112,12 @@ class Diff : public ::testing::Test {
     return found ? *std::move(found) : Differences{};
   }
 
-  /// The one tensor in which they differ.
+  /// The one tensor in which the models differ.
   static Differences::Tensor difference(const Model& a, const Model& b,
                                         std::optional<double> tolerance = {}) {
     const auto found = compared(a, b, tolerance);
     EXPECT_EQ(found.differ.size(), 1U);
-    EXPECT_TRUE(found.only_a.empty() && found.only_b.empty() && found.metadata.none());
+    EXPECT_TRUE(found.only_a.empty() && found.only_b.empty() && found.metadata.empty());
     return found.differ.empty() ? Differences::Tensor{} : found.differ[0];
   }
 

@@ -69,11 +69,11 @@ TEST_F(Diff, integers_and_booleans_are_numbers) {
 TEST_F(Diff, blocks_are_compared_by_their_values) {
   const auto blocks = [&](std::string_view name, char last) {
     // The scale 0x3C00 is 1. The byte 0x88 has two zeros, 0x89 a one and a zero.
-    return made(name, "gguf",
-                {{.name = "t",
-                  .dims = {1, 32},
-                  .data = std::string("\x00\x3C", 2) + std::string(15, '\x89') + last,
-                  .encoding = find_encoding("Q4_0").value().tag}});
+    return make_model(name, "gguf",
+                      {{.name = "t",
+                        .dims = {1, 32},
+                        .data = std::string("\x00\x3C", 2) + std::string(15, '\x89') + last,
+                        .encoding = find_encoding("Q4_0").value().tag}});
   };
   const auto a = blocks("a", '\x89');
   const auto b = blocks("b", '\x8B');
@@ -91,15 +91,15 @@ TEST_F(Diff, blocks_are_compared_by_their_values) {
 }
 
 TEST_F(Diff, encodings_are_compared_with_dense_tensors) {
-  const auto blocks = made("a", "gguf",
-                           {{.name = "t",
-                             .dims = {1, 32},
-                             .data = std::string("\x00\x3C", 2) + std::string(16, '\x79'),
-                             .encoding = find_encoding("Q4_0").value().tag}});
+  const auto blocks = make_model("a", "gguf",
+                                 {{.name = "t",
+                                   .dims = {1, 32},
+                                   .data = std::string("\x00\x3C", 2) + std::string(16, '\x79'),
+                                   .encoding = find_encoding("Q4_0").value().tag}});
   std::string floats;
   for (int i = 0; i < 32; ++i) floats += stored<float>({i < 16 ? 1.0F : -1.0F});
   const auto same =
-      made("b", "safetensors", {{.name = "t", .dtype = F32::tag, .dims = {1, 32}, .data = floats}});
+      make_model("b", "safetensors", {{.name = "t", .dtype = F32::tag, .dims = {1, 32}, .data = floats}});
   expect_same(blocks, same, 0.0);
   const auto found = difference(blocks, same);
   EXPECT_EQ(found.why, Differences::Kind::dtype);
@@ -112,12 +112,12 @@ TEST_F(Diff, blocks_of_the_other_byte_order_are_byte_swapped) {
   const auto blocks = [&](std::string_view name, std::string_view encoding, ByteOrder order,
                           const std::string& scale) {
     const auto found = find_encoding(encoding).value();
-    return made(name, "gguf",
-                {{.name = "t",
-                  .dims = {1, found.block_elements},
-                  .data = scale + std::string(found.block_bytes - scale.size(), 'q'),
-                  .encoding = found.tag,
-                  .byte_order = order}});
+    return make_model(name, "gguf",
+                      {{.name = "t",
+                        .dims = {1, found.block_elements},
+                        .data = scale + std::string(found.block_bytes - scale.size(), 'q'),
+                        .encoding = found.tag,
+                        .byte_order = order}});
   };
   const auto big = blocks("a", "Q4_0", ByteOrder::big, "xy");
   expect_same(big, blocks("b", "Q4_0", ByteOrder::big, "xy"));

@@ -55,7 +55,8 @@ void add_finite(Gap& gap, double a, double b) noexcept {
   gap.norm_b += b * b;
 }
 
-// Adds a strip of finite numbers without branches. Returns false and adds nothing if a number is not finite.
+// Adds a strip of finite numbers without branches. Returns false and adds nothing if a number is not finite,
+// or if the strip has the first element beyond the tolerance.
 bool add_plain(Gap& gap, std::span<const double> a, std::span<const double> b, double tolerance) noexcept {
   Gap strip;
   double scale = 0;
@@ -88,13 +89,13 @@ Gap gap_of_values(const Numbers& a, const Numbers& b, std::uint64_t count, doubl
     values::read_f64(from.type, stored, into.data(), static_cast<std::int64_t>(into.size()));
   };
   for (std::uint64_t first = 0; first < count; first += strip) {
-    const auto some = static_cast<std::size_t>(std::min(strip, count - first));
-    const auto values_a = std::span(buffer_a).first(some);
-    const auto values_b = std::span(buffer_b).first(some);
+    const auto strip_count = static_cast<std::size_t>(std::min(strip, count - first));
+    const auto values_a = std::span(buffer_a).first(strip_count);
+    const auto values_b = std::span(buffer_b).first(strip_count);
     read(a, first, values_a);
     read(b, first, values_b);
     if (add_plain(gap, values_a, values_b, tolerance)) continue;
-    for (std::size_t i = 0; i < some; ++i) {
+    for (std::size_t i = 0; i < strip_count; ++i) {
       add_distance(gap, first + i, ht::gap_of(values_a[i], values_b[i]), tolerance);
       add_finite(gap, values_a[i], values_b[i]);
     }

@@ -20,8 +20,9 @@ struct Gap {
   std::optional<std::uint64_t> first_beyond{};
   /// The largest |a - b|.
   double largest = 0;
-  /// Σ (a - b)², and Σ ab, Σ a², Σ b² of the elements that are finite in both. 0 for complex numbers.
+  /// Σ (a - b)² of all elements.
   double squares = 0;
+  /// Σ ab, Σ a², Σ b² of the elements that are finite in both; 0 for complex numbers.
   double product = 0;
   double norm_a = 0;
   double norm_b = 0;
@@ -36,8 +37,8 @@ struct Gap {
 /// Whether values are rounded: floating-point dtypes and block encodings.
 [[nodiscard]] bool is_inexact(const ElementType& type) noexcept;
 
-/// The gap between `count` elements, whose types `have_gap`. `largest` is exact for integers of any width;
-/// for complex numbers it is the distance in the plane.
+/// The gap between `count` elements of types for which `have_gap` is true. `largest` is exact for integers of
+/// any width; for complex numbers it is the distance in the plane.
 [[nodiscard]] Result<Gap> gap_between(const Numbers& a, const Numbers& b, std::uint64_t count,
                                       double tolerance);
 

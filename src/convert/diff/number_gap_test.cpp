@@ -60,7 +60,7 @@ TEST(NumberGap, exists_for_equal_dtypes_and_dtypes_that_fit_a_double) {
 }
 
 // Compares each code of the narrow dtypes with itself and with zero.
-TEST(NumberGap, equals_the_difference_of_values_for_every_dtype) {
+TEST(NumberGap, is_zero_for_equal_values_of_every_dtype_and_positive_for_others) {
   std::vector<std::byte> codes(4096);
   for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::byte>(i * 37 + i / 256);
   for (const auto& dtype : library_dtypes()) {

@@ -75,7 +75,7 @@ constexpr std::array rows{
     row<F8_E4M3FNUZ>("f8E4M3FNUZ"),
     row<F8_E5M2FNUZ>("f8E5M2FNUZ"),
 };
-static_assert(rows.size() == AllDTypes::size - 2, "all but those of 6 bits have a type");
+static_assert(rows.size() == AllDTypes::size - 2, "every dtype except the two 6-bit dtypes has an MLIR type");
 
 // A tensor with its own dtype and shape, or as bytes if MLIR and IREE have no type with the same storage. The
 // type does not depend on where the data is stored, so moving the data does not change a program.
@@ -148,7 +148,7 @@ void append_type(std::string& out, const MlirTensor& tensor) {
   out += '>';
 }
 
-std::string_view truth(std::byte byte) { return byte == std::byte{0} ? "false" : "true"; }
+std::string_view boolean_text(std::byte byte) { return byte == std::byte{0} ? "false" : "true"; }
 
 // Unpacks 4-bit elements to one byte each, and normalizes booleans to 0 or 1. Returns `piece` or `wide`.
 Bytes widened(const MlirElement& element, MutableBytes piece, std::vector<std::byte>& wide) {
@@ -310,7 +310,7 @@ class ModuleWriter {
     const auto repeated = values.is_splat() ? repeated_element(tensor) : std::nullopt;
     if (tensor.element.is_boolean()) {
       if (!repeated) return write_booleans(tensor, values);
-      out_ += truth(repeated->front());
+      out_ += boolean_text(repeated->front());
       return {};
     }
     out_ += "\"0x";
@@ -330,19 +330,20 @@ class ModuleWriter {
   Result<void> write_booleans(const MlirTensor& tensor, const AnyTensor& values) {
     const auto& dims = tensor.dims;
     std::vector<std::int64_t> index(dims.size());
-    std::size_t begun = dims.size();  // lists to open before this element; equals the lists closed before it
+    // The number of lists that begin before the next element: as many as ended after the previous one.
+    std::size_t lists = dims.size();
     bool is_first = true;
     return visit_elements(tensor, values, [&](Bytes elements) -> Result<void> {
       for (const std::byte element : elements) {
         if (!std::exchange(is_first, false)) out_ += ", ";
-        out_.append(begun, '[');
-        out_ += truth(element);
-        begun = 0;
-        for (auto i = dims.size(); i-- > 0; ++begun) {
+        out_.append(lists, '[');
+        out_ += boolean_text(element);
+        lists = 0;
+        for (auto i = dims.size(); i-- > 0; ++lists) {
           if (++index[i] < dims[i]) break;
           index[i] = 0;
         }
-        out_.append(begun, ']');
+        out_.append(lists, ']');
         HT_TRY(flush_if_long());
       }
       return {};
@@ -373,12 +374,13 @@ Result<std::string> mlir_text(const Model& model, const MlirOptions& options) {
 }
 
 Result<void> check_mlir_target(const std::filesystem::path& module,
-                               std::span<const std::filesystem::path> model_files, const WriteOptions& how) {
+                               std::span<const std::filesystem::path> model_files,
+                               const WriteOptions& options) {
   return without_bad_alloc([&]() -> Result<void> {
-    auto& port = how.port != nullptr ? *how.port : io::system_port();
-    const auto refuse = [&](ErrorCode code, std::string_view rule, std::string_view what,
+    auto& port = options.port != nullptr ? *options.port : io::system_port();
+    const auto refuse = [&](ErrorCode code, std::string_view rule, std::string_view problem,
                             std::string_view hint) {
-      return fail(Error(code, rule, std::string(what)).at_path(module.native()).with_hint(hint));
+      return fail(Error(code, rule, std::string(problem)).at_path(module.native()).with_hint(hint));
     };
     constexpr std::string_view other = "choose another FILE for --emit-mlir";
     const auto stat = port.stat(module);
@@ -400,14 +402,14 @@ Result<void> check_mlir_target(const std::filesystem::path& module,
     // systems have no such files.
     const auto trial = port.create_nameless(folder, std::nullopt);
     if (trial) static_cast<void>(port.close(*trial));
-    const auto in = port.stat(folder);
+    const auto folder_stat = port.stat(folder);
     const bool is_refused = !trial && (trial.error() == std::errc::permission_denied ||
                                        trial.error() == std::errc::read_only_file_system);
-    if (!in || in->kind != io::FileKind::folder || is_refused) {
+    if (!folder_stat || folder_stat->kind != io::FileKind::folder || is_refused) {
       return refuse(ErrorCode::write_failed, "module_can_be_written", "its folder is missing or not writable",
                     other);
     }
-    if (stat && how.if_exists == IfExists::fail) {
+    if (stat && options.if_exists == IfExists::fail) {
       return refuse(ErrorCode::already_exists, "module_does_not_exist", "already exists",
                     "choose another FILE for --emit-mlir, or replace it and DST with --force");
     }
@@ -416,15 +418,15 @@ Result<void> check_mlir_target(const std::filesystem::path& module,
 }
 
 Result<void> write_mlir(const std::filesystem::path& path, const Model& model, const MlirOptions& options,
-                        const WriteOptions& how) {
+                        const WriteOptions& write_options) {
   return without_bad_alloc([&]() -> Result<void> {
-    auto& port = how.port != nullptr ? *how.port : io::system_port();
-    auto file = HT_TRY(io::AtomicFile::create(path, how.if_exists, port));
+    auto& port = write_options.port != nullptr ? *write_options.port : io::system_port();
+    auto file = HT_TRY(io::AtomicFile::create(path, write_options.if_exists, port));
     std::uint64_t end = 0;
     HT_TRY(emit_mlir(model, options, [&](std::string_view text) -> Result<void> {
-      if (how.stop.stop_requested()) {
+      if (write_options.stop.stop_requested()) {
         return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
-                          format_text("stopped: {} bytes of the module written, nothing left behind", end))
+                          format_text("stopped: {} bytes of the module written, no file changed", end))
                         .at_path(path.native()));
       }
       HT_TRY(file.write(end, bytes_of(text)));

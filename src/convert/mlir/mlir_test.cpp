@@ -20,7 +20,7 @@ using Form = MlirOptions::Form;
 
 class Mlir : public testing::MlirTest {};
 
-// IREE's notes have a name for every dtype.
+// A dtype by its name in IREE's notes, and the MLIR type of four elements.
 struct Sample {
   std::string_view dtype;
   std::uint64_t bytes;  // of four elements
@@ -153,18 +153,18 @@ TEST_F(Mlir, symbol_has_a_name) {
 TEST_F(Mlir, tensors_below_the_limit_are_inlined) {
   const auto file = irpa_file(
       {{.name = "none", .length = 0}, {.name = "two", .length = 2}, {.name = "three", .length = 3}}, "abc");
-  const auto is_inside = [&](std::uint64_t below) {
+  const auto inlined_flags = [&](std::uint64_t below) {
     const auto text = globals(file, {.inline_below = below});
     std::string inside;
     for (const auto* const name : {"none", "two", "three"})
       inside += text.find("@" + std::string(name) + " = dense") == std::string::npos ? '-' : '+';
     return inside;
   };
-  EXPECT_EQ(is_inside(0), "---");
-  EXPECT_EQ(is_inside(1), "+--");
-  EXPECT_EQ(is_inside(2), "+--");
-  EXPECT_EQ(is_inside(3), "++-");
-  EXPECT_EQ(is_inside(inline_all), "+++");
+  EXPECT_EQ(inlined_flags(0), "---");
+  EXPECT_EQ(inlined_flags(1), "+--");
+  EXPECT_EQ(inlined_flags(2), "+--");
+  EXPECT_EQ(inlined_flags(3), "++-");
+  EXPECT_EQ(inlined_flags(inline_all), "+++");
 }
 
 TEST_F(Mlir, untyped_entries_and_block_encodings_are_bytes) {
@@ -183,7 +183,7 @@ struct CustomDType {
   static constexpr DTypeTag tag = user_tag(1);
 };
 
-TEST_F(Mlir, dtypes_of_users_are_bytes) {
+TEST_F(Mlir, user_defined_dtypes_are_bytes) {
   const std::array<std::byte, 4> data{};
   ASSERT_TRUE(write(path_, dtype_info<CustomDType>(), std::array<std::int64_t, 2>{2, 1}, data));
   const auto model = Model::open(path_, {.dtypes = {dtype_info<CustomDType>()}}).value();
@@ -219,7 +219,7 @@ TEST_F(Mlir, returns_the_error_of_the_sink) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST_F(Mlir, can_be_cancelled_during_the_write) {
+TEST_F(Mlir, write_can_be_cancelled) {
   const testing::TemporaryFolder folder;
   testing::write_file(folder / "s.irpa",
                       testing::irpa_file({{.name = "s", .length = std::uint64_t{1} << 40, .pattern = "ab"}}));

@@ -132,7 +132,7 @@ Result<void> change_type(TargetTensor& tensor, const ElementType& to, const Roun
 }  // namespace
 
 Result<void> change_types(std::span<TargetTensor> tensors, const ConvertOptions& options,
-                          const std::function<void(const TargetTensor&, Loss::Kind, const Error&)>& lost) {
+                          const std::function<Loss&(const TargetTensor&, Loss::Kind, const Error&)>& lost) {
   std::vector<Rule> rules;
   for (const auto& rule : options.types) {
     const auto type = HT_TRY(type_named(rule.type));
@@ -156,12 +156,12 @@ Result<void> change_types(std::span<TargetTensor> tensors, const ConvertOptions&
     if (to == from) continue;
     const bool loses = !values::is_lossless(from, to) && to.is_dense() && has_rule;
     const bool has_note = !format_irpa::note_beyond_type(tensor.entry).empty();
+    const Entry before = tensor.entry;
     HT_TRY(change_type(tensor, to, options.rounding));
     if (has_note) {
       lost(tensor, Loss::Kind::metadata,
            Error(ErrorCode::would_lose, "changed_tensor_has_no_note",
-                 format_text("tensor '{}' changes its type, and its note names the old one",
-                             to_utf8(tensor.name)))
+                 format_text("tensor '{}' changes its type and loses its note", to_utf8(tensor.name)))
                .with_hint("leave the tensor out of --cast, --dequantize and --quantize"));
     }
     if (!loses) continue;
@@ -169,16 +169,18 @@ Result<void> change_types(std::span<TargetTensor> tensors, const ConvertOptions&
          Error(ErrorCode::would_lose, "cast_keeps_every_value",
                format_text("tensor '{}' is {}, and {} does not hold every {} value", to_utf8(tensor.name),
                            from.name, to.name, from.is_block_encoded() ? F32::name : from.name))
-             .with_hint(format_text("cast to {}", from.is_block_encoded() ? F32::name : from.name)));
+             .with_hint(format_text("cast to {}", from.is_block_encoded() ? F32::name : from.name)))
+        .change = change_text(before, tensor.entry);
   }
   for (std::size_t i = 0; i < rules.size(); ++i) {
     if (rules[i].is_used) continue;
-    return fail(Error(ErrorCode::not_found, "type_rule_changes_a_tensor",
-                      format_text("'{}={}' changes no tensor", to_utf8(options.types[i].pattern),
-                                  options.types[i].type))
-                    .with_hint("list the tensors with `htensor ls`; a pattern with a wildcard skips "
-                               "integers, and to a block "
-                               "encoding also norms, biases and rows that are not whole blocks"));
+    return fail(
+        Error(ErrorCode::not_found, "type_rule_changes_a_tensor",
+              format_text("'{}={}' changes no tensor", to_utf8(options.types[i].pattern),
+                          options.types[i].type))
+            .with_hint("list the tensors with `htensor ls`; a wildcard does not convert integers to a "
+                       "floating-point dtype or to blocks, and does not encode norms, biases and rows "
+                       "that are not whole blocks"));
   }
   return {};
 }

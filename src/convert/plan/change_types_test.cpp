@@ -34,8 +34,8 @@ class ChangeTypes : public Diff {
   }
 
   Model converted(const Model& source, const std::string& name, const ConvertOptions& options,
-                  const ApplyOptions& how = {}) {
-    const auto done = convert(source, folder_ / name, options, how);
+                  const ApplyOptions& apply_options = {}) {
+    const auto done = convert(source, folder_ / name, options, apply_options);
     EXPECT_TRUE(done) << to_string(done.error());
     auto model = Model::open(folder_ / name);
     EXPECT_TRUE(model) << to_string(model.error());
@@ -53,7 +53,7 @@ class ChangeTypes : public Diff {
 };
 
 TEST_F(ChangeTypes, lossless_casts_need_no_permission) {
-  const auto source = made("a", "safetensors", {f32("w", {3, 5}), f32("b", {5})});
+  const auto source = make_model("a", "safetensors", {f32("w", {3, 5}), f32("b", {5})});
   const auto wide = converted(source, "wide.safetensors", {.types = {{"*", "F64"}}});
   EXPECT_EQ(type_of(wide, "w"), "F64");
   EXPECT_EQ(type_of(wide, "b"), "F64");
@@ -79,12 +79,16 @@ TEST_F(ChangeTypes, notes_of_only_dtype_and_shape_are_not_a_loss) {
 }
 
 TEST_F(ChangeTypes, rounding_is_a_loss) {
-  const auto source = made("a", "safetensors", {f32("w", {3, 5})});
+  const auto source = make_model("a", "safetensors", {f32("w", {3, 5})});
   const ConvertOptions options{.types = {{"w", "BF16"}}};
   const auto error = refusal(convert(source, folder_ / "b.safetensors", options), ErrorCode::would_lose,
                              "losses_are_allowed");
   EXPECT_NE(error.hint().find("--round"), std::string_view::npos) << error.hint();
   EXPECT_FALSE(exists(folder_ / "b.safetensors"));
+  const auto plan = plan_conversion(source, folder_ / "b.safetensors", options).value();
+  ASSERT_EQ(plan.losses.size(), 1U);
+  EXPECT_EQ(plan.losses[0].kind, Loss::Kind::rounding);
+  EXPECT_EQ(plan.losses[0].change, "F32 [3, 5] → BF16 [3, 5]");
   const auto rounded = converted(source, "b.safetensors", options, {.round = true});
   EXPECT_EQ(type_of(rounded, "w"), "BF16");
   const auto typed = source.tensor<F32, Rank<2>>("w").value();
@@ -93,9 +97,9 @@ TEST_F(ChangeTypes, rounding_is_a_loss) {
 }
 
 TEST_F(ChangeTypes, wildcards_skip_integers) {
-  const auto source =
-      made("a", "safetensors",
-           {f32("w", {4}), {.name = "ids", .dtype = I64::tag, .dims = {1}, .data = std::string(8, '\1')}});
+  const auto source = make_model(
+      "a", "safetensors",
+      {f32("w", {4}), {.name = "ids", .dtype = I64::tag, .dims = {1}, .data = std::string(8, '\1')}});
   const auto wide = converted(source, "b.safetensors", {.types = {{"*", "F64"}}});
   EXPECT_EQ(type_of(wide, "ids"), "I64");
   const auto named = converted(source, "c.safetensors", {.types = {{"ids", "F64"}}}, {.round = true});
@@ -104,9 +108,10 @@ TEST_F(ChangeTypes, wildcards_skip_integers) {
 }
 
 TEST_F(ChangeTypes, quantization_skips_norms_biases_and_vectors) {
-  const auto source = made("a", "gguf",
-                           {f32("blk.0.ffn.weight", {4, 64}), f32("blk.0.attn_norm.weight", {2, 32}),
-                            f32("blk.0.ffn.bias", {2, 32}), f32("output_scale", {32}), f32("odd", {2, 33})});
+  const auto source =
+      make_model("a", "gguf",
+                 {f32("blk.0.ffn.weight", {4, 64}), f32("blk.0.attn_norm.weight", {2, 32}),
+                  f32("blk.0.ffn.bias", {2, 32}), f32("output_scale", {32}), f32("odd", {2, 33})});
   const auto small = converted(source, "b.gguf", {.types = {{"*", "Q8_0"}}});
   EXPECT_EQ(type_of(small, "blk.0.ffn.weight"), "Q8_0");
   for (const auto* const name : {"blk.0.attn_norm.weight", "blk.0.ffn.bias", "output_scale", "odd"})
@@ -119,45 +124,45 @@ TEST_F(ChangeTypes, quantization_skips_norms_biases_and_vectors) {
 }
 
 TEST_F(ChangeTypes, rows_are_whole_blocks) {
-  const auto source = made("a", "gguf", {f32("odd", {2, 33})});
+  const auto source = make_model("a", "gguf", {f32("odd", {2, 33})});
   const auto error = refusal(convert(source, folder_ / "b.gguf", {.types = {{"odd", "Q8_0"}}}),
                              ErrorCode::bad_shape, "rows_are_whole_blocks");
   EXPECT_EQ(error.tensor(), "odd");
 }
 
 TEST_F(ChangeTypes, type_rule_changes_a_tensor) {
-  const auto source = made("a", "gguf", {f32("w", {2, 32})});
+  const auto source = make_model("a", "gguf", {f32("w", {2, 32})});
   static_cast<void>(refusal(convert(source, folder_ / "b.gguf", {.types = {{"x*", "F64"}}}),
                             ErrorCode::not_found, "type_rule_changes_a_tensor"));
 }
 
 TEST_F(ChangeTypes, type_exists) {
-  const auto source = made("a", "gguf", {f32("w", {2, 32})});
+  const auto source = make_model("a", "gguf", {f32("w", {2, 32})});
   static_cast<void>(refusal(convert(source, folder_ / "b.gguf", {.types = {{"w", "Q9"}}}),
                             ErrorCode::bad_dtype, "type_exists"));
 }
 
 TEST_F(ChangeTypes, encoding_has_an_encoder) {
-  const auto source = made("a", "gguf", {f32("w", {1, 256})});
+  const auto source = make_model("a", "gguf", {f32("w", {1, 256})});
   static_cast<void>(refusal(convert(source, folder_ / "b.gguf", {.types = {{"w", "IQ2_XS"}}}),
                             ErrorCode::unsupported_encoding, "encoding_has_an_encoder"));
 }
 
 TEST_F(ChangeTypes, values_can_be_converted) {
-  const auto source = made("a", "safetensors",
-                           {{.name = "c", .dtype = C64::tag, .dims = {1}, .data = stored<float>({1, 2})}});
+  const auto source = make_model(
+      "a", "safetensors", {{.name = "c", .dtype = C64::tag, .dims = {1}, .data = stored<float>({1, 2})}});
   static_cast<void>(refusal(convert(source, folder_ / "b.safetensors", {.types = {{"c", "F32"}}}),
                             ErrorCode::unsupported_encoding, "values_can_be_converted"));
 }
 
-TEST_F(ChangeTypes, other_orders_are_converted) {
-  const auto column_major = made("a.npy", "npy",
-                                 {{.name = "a",
-                                   .dtype = I16::tag,
-                                   .dims = {3, 2},
-                                   .data = stored<std::int16_t>({1, 3, 5, 2, 4, 6}, true),
-                                   .byte_order = ByteOrder::big,
-                                   .order = ElementOrder::column_major}});
+TEST_F(ChangeTypes, column_major_and_big_endian_tensors_are_converted) {
+  const auto column_major = make_model("a.npy", "npy",
+                                       {{.name = "a",
+                                         .dtype = I16::tag,
+                                         .dims = {3, 2},
+                                         .data = stored<std::int16_t>({1, 3, 5, 2, 4, 6}, true),
+                                         .byte_order = ByteOrder::big,
+                                         .order = ElementOrder::column_major}});
   const auto wide = converted(column_major, "b.safetensors", {.types = {{"a", "F32"}}});
   EXPECT_EQ(values_of(wide, "a"), (std::vector<float>{1, 2, 3, 4, 5, 6}));
 }
@@ -177,7 +182,8 @@ TEST_F(ChangeTypes, splats_stay_splats) {
 
 // The tensor has several pieces, whose borders are inside blocks, and the file is sealed during the copy.
 TEST_F(ChangeTypes, large_tensors_are_converted_in_pieces_and_sealed) {
-  const auto source = made("a", "safetensors", {f32("first", {3}), f32("w", {1031, 1024}), f32("last", {7})});
+  const auto source =
+      make_model("a", "safetensors", {f32("first", {3}), f32("w", {1031, 1024}), f32("last", {7})});
   const auto small = converted(source, "b.gguf", {.types = {{"w", "Q8_0"}}}, {.seal = true});
   EXPECT_TRUE(compare_with_seal(folder_ / "b.gguf").value().ok());
   expect_same(source, small, 1.0 / 127);
@@ -193,7 +199,7 @@ TEST_F(ChangeTypes, large_tensors_are_converted_in_pieces_and_sealed) {
 }
 
 TEST_F(ChangeTypes, random_rounding_depends_on_the_seed_alone) {
-  const auto source = made("a", "safetensors", {f32("w", {257, 1024})});
+  const auto source = make_model("a", "safetensors", {f32("w", {257, 1024})});
   const auto with_seed = [&](const std::string& name, std::uint64_t seed) {
     return values_of(
         converted(source, name,

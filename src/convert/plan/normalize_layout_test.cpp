@@ -53,7 +53,7 @@ TEST(Relayout, reads_few_units_of_a_column_major_tensor_at_once) {
       }));
 }
 
-TEST(Relayout, is_empty_for_row_major_little_endian_tensors) {
+TEST(Relayout, is_null_for_row_major_little_endian_tensors) {
   const std::int64_t matrix[] = {2, 2};
   const std::int64_t none[] = {0, 2};
   const Entry plain{.name = "t", .dtype = F32::tag, .dims = matrix, .bytes = 16};
@@ -147,7 +147,7 @@ RC_GTEST_PROP(Relayout, any_range_equals_the_same_range_of_the_whole, ()) {
 
 class ConvertRelayout : public testing::ConvertPairs {
  protected:
-  // Larger than a piece of the copy, with rows that pieces divide.
+  // Larger than a piece of the copy, with rows that are split between pieces.
   Model large_columns() {
     return opened("t.npy", testing::npy_file(">f4", true, "(1500, 1001)", some_data(6'006'000, 5)));
   }
@@ -168,7 +168,7 @@ TEST_F(ConvertRelayout, large_tensors_are_equal_at_any_offset) {
 
 TEST_F(ConvertRelayout, normalizes_the_layout_on_request) {
   const auto encoding = find_encoding("Q4_K").value();
-  const auto gguf = made(
+  const auto gguf = make_model(
       "big.gguf", "gguf",
       {{.name = "odd", .dtype = I8::tag, .dims = {3}, .data = "abc", .byte_order = ByteOrder::big},
        {.name = "f", .dtype = F64::tag, .dims = {2}, .data = some_data(16, 1), .byte_order = ByteOrder::big},
@@ -177,10 +177,10 @@ TEST_F(ConvertRelayout, normalizes_the_layout_on_request) {
         .data = some_data(288, 2),
         .encoding = encoding.tag,
         .byte_order = ByteOrder::big}});
-  const auto little = moved(gguf, "gguf", "little", {.normalize_layout = true}).value();
+  const auto little = converted(gguf, "gguf", "little", {.normalize_layout = true}).value();
   for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(little.model.catalog()[i].byte_order, ByteOrder::little);
   expect_same(gguf, little.model);
-  const auto rows = moved(large_columns(), "npy", "rows", {.normalize_layout = true}).value();
+  const auto rows = converted(large_columns(), "npy", "rows", {.normalize_layout = true}).value();
   EXPECT_EQ(rows.model.catalog()[0].order, ElementOrder::row_major);
   EXPECT_EQ(rows.model.catalog()[0].byte_order, ByteOrder::little);
   expect_same(large_columns(), rows.model);
@@ -204,30 +204,30 @@ TEST_F(ConvertRelayout, gguf_has_one_byte_order) {
 
 TEST_F(ConvertRelayout, normalizes_tensors_stored_as_bytes) {
   const auto encoding = find_encoding("Q4_0").value();
-  const auto gguf = made("big.gguf", "gguf",
-                         {{.name = "q",
-                           .dims = {1, 32},
-                           .data = "xy" + std::string(16, 'q'),
-                           .encoding = encoding.tag,
-                           .byte_order = ByteOrder::big}});
-  const auto intermediate = moved(gguf, "safetensors", "q").value();
+  const auto gguf = make_model("big.gguf", "gguf",
+                               {{.name = "q",
+                                 .dims = {1, 32},
+                                 .data = "xy" + std::string(16, 'q'),
+                                 .encoding = encoding.tag,
+                                 .byte_order = ByteOrder::big}});
+  const auto intermediate = converted(gguf, "safetensors", "q").value();
   EXPECT_TRUE(intermediate.lost_tensors.contains("q"));
   const auto plain =
-      made("plain", "safetensors",
-           {{.name = "q", .dtype = U8::tag, .dims = {18}, .data = "yx" + std::string(16, 'q')}});
+      make_model("plain", "safetensors",
+                 {{.name = "q", .dtype = U8::tag, .dims = {18}, .data = "yx" + std::string(16, 'q')}});
   expect_same(intermediate.model, plain);
 }
 
 TEST_F(ConvertRelayout, byte_swaps_tensors_stored_as_bytes_once) {
   const auto numbers =
       opened("t.npy", testing::npy_file(">u4", true, "(2, 2)", stored<std::uint32_t>({1, 3, 2, 4}, true)));
-  const auto intermediate = moved(numbers, "gguf", "t").value();
+  const auto intermediate = converted(numbers, "gguf", "t").value();
   EXPECT_TRUE(intermediate.lost_tensors.contains("t"));
   const auto raw = intermediate.model.raw("t").value();
   EXPECT_TRUE(std::ranges::equal(raw.bytes(), bytes_of(stored<std::uint32_t>({1, 2, 3, 4}))));
 }
 
-TEST_F(ConvertRelayout, reports_a_source_truncated_during_the_conversion) {
+TEST_F(ConvertRelayout, reports_a_source_truncated_after_planning) {
   const auto columns = large_columns();
   const auto plan = plan_conversion(columns, folder_ / "x.irpa").value();
   std::filesystem::resize_file(folder_ / "t.npy", 4096);

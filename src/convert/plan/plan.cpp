@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <htensor/dtype/encoding.hpp>
-#include <htensor/dtype/relations.hpp>
 #include <htensor/format/format.hpp>
 #include <htensor/format/metadata.hpp>
 #include <numeric>
@@ -28,10 +27,12 @@ constexpr std::uint64_t shared_block_bytes = 4096;
 Result<const Format*> chosen_format(const Path& target, const ConvertOptions& options) {
   const auto names = format_names(options.formats);
   if (options.format.empty()) {
-    auto meant = format_for(target, options.formats);
-    if (meant) return meant;
-    return fail(std::move(meant).error().with_hint(
-        format_text("name the format with --to, or use the extension of one of {}", fmt::join(names, ", "))));
+    auto by_extension = format_for(target, options.formats);
+    if (by_extension) return by_extension;
+    return fail(std::move(by_extension)
+                    .error()
+                    .with_hint(format_text("name the format with --to, or use the extension of one of {}",
+                                           fmt::join(names, ", "))));
   }
   if (const auto* const found = find_format(options.format, options.formats)) return found;
   return fail(Error(ErrorCode::not_found, "format_name_is_known",
@@ -49,15 +50,6 @@ From from_of(const TargetTensor& tensor) {
                                 .pattern_bytes = static_cast<std::uint8_t>(entry.splat.size())};
   std::ranges::copy(entry.splat, repeated.pattern.begin());
   return repeated;
-}
-
-std::string type_and_shape(const Entry& entry) {
-  if (!entry.is_typed()) return format_text("{} bytes", entry.bytes);
-  const auto encoding = find_encoding(entry.encoding);
-  const auto dtype = find_dtype(entry.dtype);
-  const std::string_view type = entry.encoding != EncodingTag::dense ? (encoding ? encoding->name : "unknown")
-                                                                     : (dtype ? dtype->name : "unknown");
-  return format_text("{} [{}]", type, fmt::join(entry.dims, ", "));
 }
 
 class Planner {
@@ -78,10 +70,10 @@ class Planner {
   Result<ConversionPlan> run() {
     HT_TRY(check_options());
     tensors_ = HT_TRY(target_tensors(source_, memory_, options_));
-    HT_TRY(
-        change_types(tensors_, options_, [&](const TargetTensor& tensor, Loss::Kind kind, const Error& why) {
-          lose(tensor.name, kind, why);
-        }));
+    HT_TRY(change_types(tensors_, options_,
+                        [&](const TargetTensor& tensor, Loss::Kind kind, const Error& why) -> Loss& {
+                          return add_loss(tensor.name, kind, why);
+                        }));
     if (options_.normalize_layout) {
       for (auto& tensor : tensors_) HT_TRY(normalize_layout(tensor));
     } else {
@@ -124,10 +116,10 @@ class Planner {
   [[nodiscard]] Result<Metadata> metadata_to_carry() const {
     Metadata metadata;
     if (!options_.metadata) return metadata;
-    const bool is_part = source_format_ != nullptr && source_format_->sharding == Format::Sharding::parts;
+    const bool has_parts = source_format_ != nullptr && source_format_->sharding == Format::Sharding::parts;
     for (const auto& item : source_.metadata()) {
-      const bool is_of_a_part = is_part && item.key.starts_with(split_prefix);
-      if (!is_padding(item) && !is_of_a_part) HT_TRY(metadata.add(item.key, item.value));
+      const bool is_split_key = has_parts && item.key.starts_with(split_prefix);
+      if (!is_padding(item) && !is_split_key) HT_TRY(metadata.add(item.key, item.value));
     }
     HT_TRY(metadata.index());
     return metadata;
@@ -169,7 +161,7 @@ class Planner {
       if (refused->code() != ErrorCode::would_lose) return fail(*refused);
       // The target has a layout of its own.
       if (describes_layout(item)) continue;
-      lose(key, Loss::Kind::metadata, *refused).is_tensor = false;
+      add_loss(key, Loss::Kind::metadata, *refused).is_tensor = false;
     }
     return metadata_.index();
   }
@@ -182,7 +174,7 @@ class Planner {
     if (const auto note = std::exchange(tensor.entry.note, {}); !note.empty()) {
       auto other = refusal(tensor);
       if (!other) {
-        if (has_note) lose(tensor.name, Loss::Kind::metadata, *refused);
+        if (has_note) add_loss(tensor.name, Loss::Kind::metadata, *refused);
         return {};
       }
       tensor.entry.note = note;
@@ -190,30 +182,29 @@ class Planner {
     }
     if (refused->code() != ErrorCode::would_lose) return fail(*std::move(refused));
     HT_TRY(keep_raw_bytes(tensor, *refused));
-    auto again = refusal(tensor);
-    if (again && !tensor.entry.note.empty()) {
-      if (has_note) lose(tensor.name, Loss::Kind::metadata, *again);
+    auto raw_refusal = refusal(tensor);
+    if (raw_refusal && !tensor.entry.note.empty()) {
+      if (has_note) add_loss(tensor.name, Loss::Kind::metadata, *raw_refusal);
       tensor.entry.note = {};
-      again = refusal(tensor);
+      raw_refusal = refusal(tensor);
     }
-    if (again) return fail(*std::move(refused));
+    if (raw_refusal) return fail(*std::move(refused));
     return {};
   }
 
   Result<void> keep_raw_bytes(TargetTensor& tensor, const Error& refused) {
-    const std::string before = type_and_shape(tensor.entry);
+    const Entry before = tensor.entry;
     // Raw bytes carry no byte order, so they are stored row-major and little-endian.
     HT_TRY(normalize_layout(tensor));
     raw_dims_.push_back(static_cast<std::int64_t>(tensor.entry.bytes));
     tensor.entry.dtype = format_.raw_dtype;
     tensor.entry.encoding = EncodingTag::dense;
     tensor.entry.dims = std::span(&raw_dims_.back(), 1);
-    lose(tensor.name, Loss::Kind::raw_bytes, refused).change =
-        format_text("{} → {}", before, type_and_shape(tensor.entry));
+    add_loss(tensor.name, Loss::Kind::raw_bytes, refused).change = change_text(before, tensor.entry);
     return {};
   }
 
-  Loss& lose(std::string_view name, Loss::Kind kind, const Error& error) {
+  Loss& add_loss(std::string_view name, Loss::Kind kind, const Error& error) {
     return plan_.losses.emplace_back(Loss{.name = std::string(name),
                                           .kind = kind,
                                           .is_tensor = true,
@@ -221,7 +212,7 @@ class Planner {
                                           .hint = std::string(error.hint())});
   }
 
-  // Encodes each header once, unless the format rejects a tensor or a key.
+  // Called again after `fit` if the format rejected a tensor or a key.
   Result<void> plan_files() {
     plan_.files.clear();
     if (options_.canonical) sort_canonically(tensors_, format_);

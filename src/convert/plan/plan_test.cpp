@@ -121,7 +121,7 @@ TEST(PlanConversion, aligns_every_tensor_in_canonical_order) {
   EXPECT_EQ(file.parts[1].offset % 2, 0U);
 }
 
-TEST(PlanConversion, orders_tensors_stored_as_bytes_as_bytes) {
+TEST(PlanConversion, canonical_order_uses_the_stored_dtype) {
   const auto source = catalog({{"a", F4::tag, {4}, 2}, {"b", I4::tag, {4}, 2}});
   EXPECT_EQ(names_in(planned(source, "x.safetensors", {.canonical = true}).value().files[0]),
             (std::vector<std::string>{"b", "a"}));

@@ -1,9 +1,12 @@
 #include "convert/plan/target_catalog.hpp"
+
+#include <algorithm>
+#include <htensor/dtype/encoding.hpp>
+#include <htensor/dtype/relations.hpp>
+
 #include "base/format_text.hpp"
 #include "base/utf8.hpp"
 #include "model/relayout.hpp"
-
-#include <algorithm>
 
 namespace ht::inline v1 {
 namespace {
@@ -25,7 +28,20 @@ std::optional<std::string> renamed(std::string_view name, const ConvertOptions::
   return std::string(to.substr(0, place)).append(middle).append(to.substr(place + 1));
 }
 
+std::string type_and_shape(const Entry& entry) {
+  if (!entry.is_typed()) return format_text("{} bytes", entry.bytes);
+  const auto encoding = find_encoding(entry.encoding);
+  const auto dtype = find_dtype(entry.dtype);
+  const std::string_view type = entry.encoding != EncodingTag::dense ? (encoding ? encoding->name : "unknown")
+                                                                     : (dtype ? dtype->name : "unknown");
+  return format_text("{} [{}]", type, fmt::join(entry.dims, ", "));
+}
+
 }  // namespace
+
+std::string change_text(const Entry& before, const Entry& after) {
+  return format_text("{} → {}", type_and_shape(before), type_and_shape(after));
+}
 
 Result<std::vector<TargetTensor>> target_tensors(const Catalog& source, const InMemory& memory,
                                                  const ConvertOptions& options) {

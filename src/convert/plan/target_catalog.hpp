@@ -34,11 +34,16 @@ struct TargetTensor {
 [[nodiscard]] Result<std::vector<TargetTensor>> target_tensors(const Catalog& source, const InMemory& memory,
                                                                const ConvertOptions& options);
 
+/// The types and shapes of a tensor before and after a change: "F8_E4M3 [8] → I8 [8]".
+[[nodiscard]] std::string change_text(const Entry& before, const Entry& after);
+
 /// Converts tensors to the types of `ConvertOptions::types` and `dequantize`. Calls `lost` with the reason
-/// for each tensor that may be rounded without being quantized, and for each that loses its note.
+/// for each tensor that a rule converts to a dtype that does not hold all of its values, and for each tensor
+/// that loses its note; block encodings and `dequantize` do not count as rounding. `lost` returns the new
+/// Loss.
 [[nodiscard]] Result<void> change_types(
     std::span<TargetTensor> tensors, const ConvertOptions& options,
-    const std::function<void(const TargetTensor&, Loss::Kind, const Error&)>& lost);
+    const std::function<Loss&(const TargetTensor&, Loss::Kind, const Error&)>& lost);
 
 /// Sorts the tensors as `ConvertOptions::canonical` requires.
 void sort_canonically(std::span<TargetTensor> tensors, const Format& format);

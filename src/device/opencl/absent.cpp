@@ -11,7 +11,7 @@ namespace {
 
 tl::unexpected<Error> not_built(SourceLine where = SourceLine::here()) {
   return fail(Error(ErrorCode::device_unavailable, "build_has_opencl",
-                    "this build of htensor has no OpenCL: its headers were missing", where)
+                    "this build of htensor has no OpenCL: the OpenCL headers were missing", where)
                   .with_hint("install opencl-headers and build htensor again"));
 }
 
@@ -21,7 +21,7 @@ Result<OpenClQueue> OpenClQueue::create(const detail::opencl::Target& /*target*/
 
 namespace opencl {
 
-std::vector<Listed> list_devices() { return {}; }
+std::vector<ListedDevice> list_devices() { return {}; }
 
 }  // namespace opencl
 

@@ -8,40 +8,40 @@
 namespace ht::inline v1::opencl {
 
 Result<Operand> operand_of(const detail::opencl::View& view, const Device& device) {
-  Operand made;
-  made.memory = HT_TRY(memory_of(*view.storage, device));
-  made.dtype = view.dtype;
+  Operand operand;
+  operand.memory = HT_TRY(memory_of(*view.storage, device));
+  operand.dtype = view.dtype;
   const auto dtype = find_dtype(view.dtype);
-  made.element_bytes = dtype ? dtype->bits / 8 : 1;
-  made.rank = view.rank;
+  operand.element_bytes = dtype ? dtype->bits / 8 : 1;
+  operand.rank = view.rank;
   for (std::size_t i = 0; i < view.rank; ++i) {
-    made.extents[8 - view.rank + i] = view.extents[i];
-    made.strides[8 - view.rank + i] = view.strides[i];
-    made.elements *= view.extents[i];
+    operand.extents[8 - view.rank + i] = view.extents[i];
+    operand.strides[8 - view.rank + i] = view.strides[i];
+    operand.elements *= view.extents[i];
   }
   const auto offset = view.address - placement::first_address(*view.storage);
-  made.first = static_cast<std::int64_t>(offset) / made.element_bytes;
-  made.in_buffer = static_cast<std::int64_t>(made.memory->buffer_bytes) / made.element_bytes;
-  made.is_contiguous =
-      layout::is_row_major(made.dims(), layout::Extents(made.strides).subspan(8 - view.rank));
-  return made;
+  operand.first = static_cast<std::int64_t>(offset) / operand.element_bytes;
+  operand.buffer_elements = static_cast<std::int64_t>(operand.memory->buffer_bytes) / operand.element_bytes;
+  operand.is_contiguous =
+      layout::is_row_major(operand.dims(), layout::Extents(operand.strides).subspan(8 - view.rank));
+  return operand;
 }
 
 Place place_of(const Operand& operand, std::int64_t element) {
-  return {operand.memory->buffers[static_cast<std::size_t>(element / operand.in_buffer)],
-          element % operand.in_buffer};
+  return {operand.memory->buffers[static_cast<std::size_t>(element / operand.buffer_elements)],
+          element % operand.buffer_elements};
 }
 
 std::int64_t left_in_buffer(const Operand& operand, std::int64_t element, std::int64_t stride) {
-  const auto at = element % operand.in_buffer;
+  const auto at = element % operand.buffer_elements;
   if (stride == 0) return std::numeric_limits<std::int64_t>::max();
-  return stride > 0 ? (operand.in_buffer - 1 - at) / stride + 1 : at / -stride + 1;
+  return stride > 0 ? (operand.buffer_elements - 1 - at) / stride + 1 : at / -stride + 1;
 }
 
 Result<std::optional<Place>> only_buffer(const Operand& operand) {
   const auto reach = HT_TRY(layout::reach(operand.extents, operand.strides));
-  const auto low = (operand.first + reach.lowest) / operand.in_buffer;
-  if (low != (operand.first + reach.highest) / operand.in_buffer) return std::optional<Place>();
+  const auto low = (operand.first + reach.lowest) / operand.buffer_elements;
+  if (low != (operand.first + reach.highest) / operand.buffer_elements) return std::optional<Place>();
   return std::optional(place_of(operand, operand.first));
 }
 
@@ -76,18 +76,18 @@ Result<Operand> make_contiguous(const Call& call, const Operand& x, Storage& own
 }
 
 Result<Dense> make_dense(const Call& call, const Operand& x) {
-  Dense made;
-  const auto dense = HT_TRY(make_contiguous(call, x, made.owner));
-  made.place = HT_TRY(one_buffer(dense));
-  return made;
+  Dense result;
+  const auto dense = HT_TRY(make_contiguous(call, x, result.owner));
+  result.place = HT_TRY(one_buffer(dense));
+  return result;
 }
 
 Result<Kernel> Kernel::make(const Call& call, const std::string& text, const char* name) {
   cl_program program = HT_TRY(call.device.program(text));
   cl_int status = CL_SUCCESS;
-  cl_kernel made = call.device.library().create_kernel(program, name, &status);
+  cl_kernel kernel = call.device.library().create_kernel(program, name, &status);
   HT_TRY(check(status, "create a kernel"));
-  return Kernel(call, made);
+  return Kernel(call, kernel);
 }
 
 Kernel::~Kernel() {

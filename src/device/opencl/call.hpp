@@ -23,14 +23,14 @@ struct Call {
   cl_command_queue queue;
 };
 
-/// A tensor as kernel arguments: its memory, the index of its first element and its last eight dimensions,
-/// all in elements.
+/// A tensor as kernel arguments: its memory, the index of its first element, and its extents and strides,
+/// padded to eight dimensions. The index and the strides are in elements.
 struct Operand {
   const Memory* memory = nullptr;
   DTypeTag dtype{};
   std::int64_t first = 0;
   std::int64_t elements = 1;
-  std::int64_t in_buffer = 0;  // elements of a full buffer
+  std::int64_t buffer_elements = 0;  // in a full buffer
   std::int64_t element_bytes = 0;
   std::size_t rank = 0;
   Dims extents{1, 1, 1, 1, 1, 1, 1, 1};
@@ -38,7 +38,7 @@ struct Operand {
   bool is_contiguous = false;
 
   [[nodiscard]] layout::Extents dims() const noexcept { return layout::Extents(extents).subspan(8 - rank); }
-  /// The rows of the last dimension.
+  /// The number of rows; a row is the last dimension.
   [[nodiscard]] std::int64_t rows() const noexcept {
     return extents.back() == 0 ? 0 : elements / extents.back();
   }
@@ -54,10 +54,10 @@ struct Place {
 
 [[nodiscard]] Place place_of(const Operand& operand, std::int64_t element);
 
-/// The number of elements, `stride` apart, that are in the same buffer as the first one.
+/// The number of elements, `stride` apart and starting with `element`, that are in one buffer.
 [[nodiscard]] std::int64_t left_in_buffer(const Operand& operand, std::int64_t element, std::int64_t stride);
 
-/// The buffer that contains all elements of the view, or nullopt.
+/// The place of the first element if one buffer contains all elements, else nullopt.
 [[nodiscard]] Result<std::optional<Place>> only_buffer(const Operand& operand);
 /// The same, but fails with `size_overflow`.
 [[nodiscard]] Result<Place> one_buffer(const Operand& operand);
@@ -65,7 +65,7 @@ struct Place {
 /// Copies a view to contiguous new memory, kept alive by `owner`. Returns a contiguous view unchanged.
 [[nodiscard]] Result<Operand> make_contiguous(const Call& call, const Operand& x, Storage& owner);
 
-/// x as contiguous elements in one buffer.
+/// Contiguous elements in one buffer. `owner` keeps a copy alive.
 struct Dense {
   Storage owner;
   Place place;
@@ -73,9 +73,9 @@ struct Dense {
 [[nodiscard]] Result<Dense> make_dense(const Call& call, const Operand& x);
 
 [[nodiscard]] inline Long8 long8(const Dims& dims) {
-  Long8 made{};
-  std::ranges::copy(dims, made.begin());
-  return made;
+  Long8 result{};
+  std::ranges::copy(dims, result.begin());
+  return result;
 }
 [[nodiscard]] inline cl_ulong unsigned_of(std::int64_t number) { return static_cast<cl_ulong>(number); }
 
@@ -100,7 +100,7 @@ class Kernel {
   }
   /// The same with at least this many work-items in one dimension.
   template <class... Arguments>
-  Result<void> run_row(std::int64_t items, const Arguments&... arguments) {
+  Result<void> run_items(std::int64_t items, const Arguments&... arguments) {
     const auto groups = (static_cast<std::size_t>(items) + group_size - 1) / group_size;
     return run({groups * group_size, 1, 1}, {group_size, 1, 1}, arguments...);
   }
@@ -133,18 +133,20 @@ struct Operands {
 };
 
 // The operations, each implemented in the file of its slice.
-[[nodiscard]] Result<void> run_binary(const Call& call, const char* kernel, const Operands& with);
-[[nodiscard]] Result<void> run_copy(const Call& call, const Operands& with);
-[[nodiscard]] Result<void> run_reduction(const Call& call, bool is_max, const Operands& with);
-[[nodiscard]] Result<void> run_matmul(const Call& call, const Operands& with);
-[[nodiscard]] Result<void> run_linear(const Call& call, const Operands& with);
+[[nodiscard]] Result<void> run_binary(const Call& call, const char* kernel, const Operands& operands);
+[[nodiscard]] Result<void> run_copy(const Call& call, const Operands& operands);
+[[nodiscard]] Result<void> run_reduction(const Call& call, bool is_max, const Operands& operands);
+[[nodiscard]] Result<void> run_matmul(const Call& call, const Operands& operands);
+[[nodiscard]] Result<void> run_linear(const Call& call, const Operands& operands);
 /// `softmax`, `log_softmax` or `argmax` of rows.
-[[nodiscard]] Result<void> run_rows(const Call& call, const char* kernel, const Operands& with);
-[[nodiscard]] Result<void> run_norm(const Call& call, bool has_mean, double epsilon, const Operands& with);
+[[nodiscard]] Result<void> run_rows(const Call& call, const char* kernel, const Operands& operands);
+[[nodiscard]] Result<void> run_norm(const Call& call, bool has_mean, double epsilon,
+                                    const Operands& operands);
 /// `silu`, `gelu`, `gelu_tanh` or `swiglu`.
-[[nodiscard]] Result<void> run_activation(const Call& call, const char* kernel, const Operands& with);
-[[nodiscard]] Result<void> run_rope(const Call& call, bool is_interleaved, const Operands& with);
-[[nodiscard]] Result<void> run_embedding(const Call& call, const Operands& with);
-[[nodiscard]] Result<void> run_conv2d(const Call& call, const operation::Conv2d& conv, const Operands& with);
+[[nodiscard]] Result<void> run_activation(const Call& call, const char* kernel, const Operands& operands);
+[[nodiscard]] Result<void> run_rope(const Call& call, bool is_interleaved, const Operands& operands);
+[[nodiscard]] Result<void> run_embedding(const Call& call, const Operands& operands);
+[[nodiscard]] Result<void> run_conv2d(const Call& call, const operation::Conv2d& conv,
+                                      const Operands& operands);
 
 }  // namespace ht::inline v1::opencl

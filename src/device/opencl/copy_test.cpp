@@ -1,4 +1,4 @@
-// Every dtype that a stream lists is copied to the device and back without a change of its bits.
+// Every dtype that a kind of device lists is copied to the device and back without a change of its bits.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -71,7 +71,7 @@ TEST_F(OpenClCopy, creates_zeros_and_empty_tensors) {
   EXPECT_EQ(must(to_host(must(to_device<OpenCl<Cpu>>(nothing)))).shape(), Rank<2>(0, 3));
 }
 
-TEST_F(OpenClCopy, f32_has_four_bytes_an_element_on_the_device) {
+TEST_F(OpenClCopy, f32_takes_four_bytes_per_element_on_the_device) {
   const auto device_side =
       must(to_device<OpenCl<Gpu>>(tests::filled<F32>(Rank<1>(1000), tests::small_number)));
   EXPECT_EQ(std::get<Storage::OnDevice>(device_side.storage().origin()).bytes, 4000U);
@@ -91,7 +91,7 @@ TEST_F(OpenClCopy, uses_the_queue_of_the_caller) {
   const ComputeOptions options{.queue = &queue};
   const auto host = coded<I32>(Rank<1>(50));
   const Tensor<const I32, Rank<1>> read_only = host;
-  const auto there = must(to_device<Dev>(host));
+  const auto device_copy = must(to_device<Dev>(host));
   // Without the option, the calls wait for the default queue.
   EXPECT_FALSE(tests::ends_while_the_default_queue_is_blocked<Dev>([&] { must(to_device<Dev>(host)); },
                                                                    std::chrono::milliseconds(200)));
@@ -100,12 +100,12 @@ TEST_F(OpenClCopy, uses_the_queue_of_the_caller) {
     must(to_device<Dev>(read_only, options));
     const auto device_side = must(to_device<Dev>(host, options));
     EXPECT_EQ(codes(must(to_host(device_side, options))), codes(host));
-    EXPECT_EQ(codes(must(to_host(must(there.slice<0>(49, -1, -3)), options))),
+    EXPECT_EQ(codes(must(to_host(must(device_copy.slice<0>(49, -1, -3)), options))),
               codes(must(host.slice<0>(49, -1, -3))));
   }));
 }
 
-TEST_F(OpenClCopy, works_from_many_threads_and_streams_at_once) {
+TEST_F(OpenClCopy, works_from_many_threads_on_both_kinds_at_once) {
   const auto host = coded<U16>(Rank<1>(5000));
   std::vector<std::thread> threads;
   std::atomic<int> good = 0;

@@ -18,16 +18,16 @@ Result<void> combine_contiguous(Kernel& kernel, const Operand& a, const Operand&
     const auto pa = place_of(a, a.first + done);
     const auto pb = place_of(b, b.first + done);
     const auto po = place_of(out, out.first + done);
-    HT_TRY(kernel.run_row(part, pa.buffer, pa.at, pb.buffer, pb.at, po.buffer, po.at, unsigned_of(part)));
+    HT_TRY(kernel.run_items(part, pa.buffer, pa.at, pb.buffer, pb.at, po.buffer, po.at, unsigned_of(part)));
     done += part;
   }
   return {};
 }
 
-Dims in_last(std::int64_t number) { return {1, 1, 1, 1, 1, 1, 1, number}; }
+Dims dims_with_last(std::int64_t number) { return {1, 1, 1, 1, 1, 1, 1, number}; }
 
-// Calls run_part(places of a, b and out, strides of each, elements) for runs of equal strides, each split at
-// buffer ends. Used for views that span several buffers.
+// Calls run_part(places of a, b and out, strides of each, elements) for each run of elements with constant
+// strides. Splits runs at the ends of buffers. Used for views that span several buffers.
 template <class RunPart>
 Result<void> for_each_part(const Operand& a, const Operand& b, const Operand& out, const RunPart& run_part) {
   Result<void> result;
@@ -41,7 +41,7 @@ Result<void> for_each_part(const Operand& a, const Operand& b, const Operand& ou
         const auto at = operands[i]->first + run.offsets[i] + done * run.strides[i];
         part = std::min(part, left_in_buffer(*operands[i], at, run.strides[i]));
         places[i] = place_of(*operands[i], at);
-        strides[i] = long8(in_last(run.strides[i]));
+        strides[i] = long8(dims_with_last(run.strides[i]));
       }
       result = run_part(places, strides, part);
       done += part;
@@ -56,14 +56,14 @@ Result<void> combine_strided(Kernel& kernel, const Operand& a, const Operand& b,
   const auto pb = HT_TRY(only_buffer(b));
   const auto po = HT_TRY(only_buffer(out));
   if (pa && pb && po) {
-    return kernel.run_row(out.elements, pa->buffer, pa->at, pb->buffer, pb->at, po->buffer, po->at,
-                          unsigned_of(out.elements), static_cast<cl_int>(out.rank), long8(out.extents),
-                          long8(a.strides), long8(b.strides), long8(out.strides));
+    return kernel.run_items(out.elements, pa->buffer, pa->at, pb->buffer, pb->at, po->buffer, po->at,
+                            unsigned_of(out.elements), static_cast<cl_int>(out.rank), long8(out.extents),
+                            long8(a.strides), long8(b.strides), long8(out.strides));
   }
   return for_each_part(a, b, out, [&](const auto& places, const auto& strides, std::int64_t part) {
-    return kernel.run_row(part, places[0].buffer, places[0].at, places[1].buffer, places[1].at,
-                          places[2].buffer, places[2].at, unsigned_of(part), cl_int{1}, long8(in_last(part)),
-                          strides[0], strides[1], strides[2]);
+    return kernel.run_items(part, places[0].buffer, places[0].at, places[1].buffer, places[1].at,
+                            places[2].buffer, places[2].at, unsigned_of(part), cl_int{1},
+                            long8(dims_with_last(part)), strides[0], strides[1], strides[2]);
   });
 }
 
@@ -108,36 +108,38 @@ Result<void> write_reduced(const Call& call, bool is_max, const Operand& out,
 
 }  // namespace
 
-Result<void> run_binary(const Call& call, const char* kernel, const Operands& with) {
-  const auto& [a, b, unused] = with.in;
-  const bool is_contiguous = a.is_contiguous && b.is_contiguous && with.out.is_contiguous;
+Result<void> run_binary(const Call& call, const char* kernel, const Operands& operands) {
+  const auto& [a, b, unused] = operands.in;
+  const bool is_contiguous = a.is_contiguous && b.is_contiguous && operands.out.is_contiguous;
   const std::string name = std::string(kernel) + (is_contiguous ? "" : "_strided");
-  auto made = HT_TRY(Kernel::make(call, core_text(with.out.dtype), name.c_str()));
-  return is_contiguous ? combine_contiguous(made, a, b, with.out) : combine_strided(made, a, b, with.out);
+  auto kernel_object = HT_TRY(Kernel::make(call, core_text(operands.out.dtype), name.c_str()));
+  return is_contiguous ? combine_contiguous(kernel_object, a, b, operands.out)
+                       : combine_strided(kernel_object, a, b, operands.out);
 }
 
-Result<void> run_copy(const Call& call, const Operands& with) {
-  const Operand& from = with.in[0];
-  const Operand& out = with.out;
+Result<void> run_copy(const Call& call, const Operands& operands) {
+  const Operand& from = operands.in[0];
+  const Operand& out = operands.out;
   auto kernel = HT_TRY(Kernel::make(call, core_text(out.dtype), "copy_strided"));
   const auto source = HT_TRY(only_buffer(from));
   const auto to = HT_TRY(only_buffer(out));
   if (source && to) {
-    return kernel.run_row(out.elements, source->buffer, source->at, to->buffer, to->at,
-                          unsigned_of(out.elements), static_cast<cl_int>(out.rank), long8(out.extents),
-                          long8(from.strides), long8(out.strides));
+    return kernel.run_items(out.elements, source->buffer, source->at, to->buffer, to->at,
+                            unsigned_of(out.elements), static_cast<cl_int>(out.rank), long8(out.extents),
+                            long8(from.strides), long8(out.strides));
   }
   return for_each_part(from, from, out, [&](const auto& places, const auto& strides, std::int64_t part) {
-    return kernel.run_row(part, places[0].buffer, places[0].at, places[2].buffer, places[2].at,
-                          unsigned_of(part), cl_int{1}, long8(in_last(part)), strides[0], strides[2]);
+    return kernel.run_items(part, places[0].buffer, places[0].at, places[2].buffer, places[2].at,
+                            unsigned_of(part), cl_int{1}, long8(dims_with_last(part)), strides[0],
+                            strides[2]);
   });
 }
 
-Result<void> run_reduction(const Call& call, bool is_max, const Operands& with) {
+Result<void> run_reduction(const Call& call, bool is_max, const Operands& operands) {
   // The sum of zero elements is 0, and the memory is already zero.
-  if (with.in[0].elements == 0) return {};
+  if (operands.in[0].elements == 0) return {};
   Storage owner;
-  const auto x = HT_TRY(make_contiguous(call, with.in[0], owner));
+  const auto x = HT_TRY(make_contiguous(call, operands.in[0], owner));
   auto kernel = HT_TRY(Kernel::make(call, core_text(x.dtype), is_max ? "reduce_max" : "reduce_sum"));
   std::array<std::uint64_t, reduction_lanes> lanes{};
   const auto partial = HT_TRY(
@@ -150,17 +152,17 @@ Result<void> run_reduction(const Call& call, bool is_max, const Operands& with) 
     const bool by_blocks = !call.device.facts().is_gpu;
     const auto block = by_blocks ? (unsigned_of(part) + reduction_lanes - 1) / reduction_lanes : 1;
     const auto step = by_blocks ? 1 : reduction_lanes;
-    HT_TRY(kernel.run_row(reduction_lanes, place.buffer, unsigned_of(place.at), unsigned_of(part),
-                          cl_ulong{block}, cl_ulong{step}, buffer, cl_int{done == 0 ? 1 : 0}));
+    HT_TRY(kernel.run_items(reduction_lanes, place.buffer, unsigned_of(place.at), unsigned_of(part),
+                            cl_ulong{block}, cl_ulong{step}, buffer, cl_int{done == 0 ? 1 : 0}));
     done += part;
   }
   HT_TRY(check(call.device.library().read_buffer(call.queue, buffer, CL_TRUE, 0, sizeof(lanes), lanes.data(),
                                                  0, nullptr, nullptr),
                "copy to the host"));
-  if (with.out.dtype == F64::tag) return write_reduced<double>(call, is_max, with.out, lanes);
-  if (with.out.dtype == F32::tag) return write_reduced<float>(call, is_max, with.out, lanes);
-  if (with.out.dtype == I64::tag) return write_reduced<std::int64_t>(call, is_max, with.out, lanes);
-  return write_reduced<std::uint64_t>(call, is_max, with.out, lanes);
+  if (operands.out.dtype == F64::tag) return write_reduced<double>(call, is_max, operands.out, lanes);
+  if (operands.out.dtype == F32::tag) return write_reduced<float>(call, is_max, operands.out, lanes);
+  if (operands.out.dtype == I64::tag) return write_reduced<std::int64_t>(call, is_max, operands.out, lanes);
+  return write_reduced<std::uint64_t>(call, is_max, operands.out, lanes);
 }
 
 }  // namespace ht::inline v1::opencl

@@ -33,8 +33,8 @@ struct Types {
   DTypeTag dtype;
   std::string_view stored;
   std::string_view number;
-  std::string_view load;   // expression that loads element i of p
-  std::string_view store;  // expression that converts the number x
+  std::string_view load;     // expression that loads element i of p
+  std::string_view convert;  // expression that converts the number x to the stored type
   std::string_view accumulator;
   std::string_view widen;  // expression that loads element i of p for sums and comparisons
   std::string_view lowest;
@@ -154,7 +154,7 @@ kernel void $name(global const Stored* a, ulong a0, ulong n, ulong block, ulong 
 }
 )";
 
-// Loads weights of a dtype other than that of the computation, which represents all of their values.
+// Loads weights of another dtype. The dtype of the computation represents all values of the weights.
 constexpr std::string_view other_dtype = R"(
 typedef $stored $Type;
 Number load_$name(global const $Type* p, ulong i) { return (Number)($widen); }
@@ -265,7 +265,7 @@ std::string prelude_for(const Types& t) {
                                                   : std::string_view()},
                 {"load", t.load},
                 {"widen", t.widen},
-                {"convert", t.store}});
+                {"convert", t.convert}});
 }
 
 }  // namespace

@@ -39,17 +39,17 @@ const Result<Library>& library() noexcept {
   return loaded;
 }
 
-Error call_error(cl_int status, std::string_view what, SourceLine where) {
+Error call_error(cl_int status, std::string_view action, SourceLine where) {
   const bool memory = status == CL_MEM_OBJECT_ALLOCATION_FAILURE || status == CL_OUT_OF_RESOURCES ||
                       status == CL_OUT_OF_HOST_MEMORY || status == CL_INVALID_BUFFER_SIZE;
   if (memory) {
     return Error(ErrorCode::out_of_memory, "device_has_memory",
-                 format_text("out of memory on the OpenCL device: cannot {} (status {})", what, status),
+                 format_text("out of memory on the OpenCL device: cannot {} (status {})", action, status),
                  where)
         .with_hint("use smaller tensors, or release some");
   }
   return Error(ErrorCode::device_unavailable, "opencl_call_succeeds",
-               format_text("OpenCL cannot {} (status {})", what, status), where)
+               format_text("OpenCL cannot {} (status {})", action, status), where)
       .with_hint("check the device with clinfo");
 }
 

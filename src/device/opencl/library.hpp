@@ -39,15 +39,15 @@ struct Library {
 /// The system's libOpenCL, loaded by the first call and never unloaded.
 [[nodiscard]] const Result<Library>& library() noexcept;
 
-/// Returns `out_of_memory` for a status that reports a lack of memory, else `device_unavailable`. `what`
+/// Returns `out_of_memory` for a status that reports a lack of memory, else `device_unavailable`. `action`
 /// describes the call.
-[[nodiscard]] Error call_error(cl_int status, std::string_view what, SourceLine where = SourceLine::here());
+[[nodiscard]] Error call_error(cl_int status, std::string_view action, SourceLine where = SourceLine::here());
 
 /// Fails unless the status is CL_SUCCESS.
-[[nodiscard]] inline Result<void> check(cl_int status, std::string_view what,
+[[nodiscard]] inline Result<void> check(cl_int status, std::string_view action,
                                         SourceLine where = SourceLine::here()) {
   if (status == CL_SUCCESS) return {};
-  return fail(call_error(status, what, where));
+  return fail(call_error(status, action, where));
 }
 
 }  // namespace ht::inline v1::opencl

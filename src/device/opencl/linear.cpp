@@ -23,18 +23,18 @@ struct Bias {
   cl_int is_given = 0;
 };
 
-Result<Bias> bias_of(const Call& call, const Operands& with, const Place& other) {
-  if (with.inputs < 3) return Bias{.owner = {}, .place = other};
-  auto dense = HT_TRY(make_dense(call, with.in[2]));
+Result<Bias> bias_of(const Call& call, const Operands& operands, const Place& other) {
+  if (operands.inputs < 3) return Bias{.owner = {}, .place = other};
+  auto dense = HT_TRY(make_dense(call, operands.in[2]));
   return Bias{std::move(dense.owner), dense.place, 1};
 }
 
 }  // namespace
 
-Result<void> run_matmul(const Call& call, const Operands& with) {
-  Operand a = with.in[0];
-  Operand b = with.in[1];
-  Operand out = with.out;
+Result<void> run_matmul(const Call& call, const Operands& operands) {
+  Operand a = operands.in[0];
+  Operand b = operands.in[1];
+  Operand out = operands.out;
   // A sum without terms is zero, and the memory is already zero.
   if (a.elements == 0) return {};
   if (b.rank == 1) {
@@ -54,16 +54,16 @@ Result<void> run_matmul(const Call& call, const Operands& with) {
                     cl_int{0});
 }
 
-Result<void> run_linear(const Call& call, const Operands& with) {
-  const Operand& weights = with.in[1];
+Result<void> run_linear(const Call& call, const Operands& operands) {
+  const Operand& weights = operands.in[1];
   const auto [rows, columns] = std::pair(weights.extents[6], weights.extents[7]);
-  const auto batch = with.out.elements / rows;
-  const auto po = HT_TRY(one_buffer(with.out));
-  const auto bias = HT_TRY(bias_of(call, with, po));
-  const std::string text = linear_text(with.out.dtype, weights.dtype);
+  const auto batch = operands.out.elements / rows;
+  const auto po = HT_TRY(one_buffer(operands.out));
+  const auto bias = HT_TRY(bias_of(call, operands, po));
+  const std::string text = linear_text(operands.out.dtype, weights.dtype);
   // Without columns the kernel reads nothing; the buffers may be empty.
   const bool is_empty = columns == 0;
-  const auto x = is_empty ? Dense{.owner = {}, .place = po} : HT_TRY(make_dense(call, with.in[0]));
+  const auto x = is_empty ? Dense{.owner = {}, .place = po} : HT_TRY(make_dense(call, operands.in[0]));
   const auto pw = is_empty ? po : HT_TRY(one_buffer(weights));
   if (batch <= max_vectors) {
     auto kernel = HT_TRY(Kernel::make(call, text, "linear_vectors"));
@@ -82,22 +82,22 @@ Result<void> run_linear(const Call& call, const Operands& with) {
                     bias.place.buffer, bias.place.at, bias.is_given);
 }
 
-Result<void> run_conv2d(const Call& call, const operation::Conv2d& conv, const Operands& with) {
-  const Operand& x = with.in[0];
-  const Operand& weight = with.in[1];
-  const auto po = HT_TRY(one_buffer(with.out));
-  const auto bias = HT_TRY(bias_of(call, with, po));
+Result<void> run_conv2d(const Call& call, const operation::Conv2d& conv, const Operands& operands) {
+  const Operand& x = operands.in[0];
+  const Operand& weight = operands.in[1];
+  const auto po = HT_TRY(one_buffer(operands.out));
+  const auto bias = HT_TRY(bias_of(call, operands, po));
   const bool is_empty = x.elements == 0 || weight.elements == 0;
   const auto px = is_empty ? Dense{.owner = {}, .place = po} : HT_TRY(make_dense(call, x));
   const auto pw = is_empty ? Dense{.owner = {}, .place = po} : HT_TRY(make_dense(call, weight));
-  const DTypeTag bias_dtype = with.inputs < 3 ? with.out.dtype : with.in[2].dtype;
-  auto kernel = HT_TRY(Kernel::make(call, conv_text(with.out.dtype, weight.dtype, bias_dtype), "conv2d"));
-  return kernel.run_row(with.out.elements, px.place.buffer, px.place.at, pw.place.buffer, pw.place.at,
-                        bias.place.buffer, bias.place.at, bias.is_given, po.buffer, po.at,
-                        unsigned_of(with.out.elements), long8(x.extents), long8(weight.extents),
-                        long8(with.out.extents),
-                        Long8{conv.stride[0], conv.stride[1], conv.padding[0], conv.padding[1],
-                              conv.dilation[0], conv.dilation[1], conv.groups, is_empty ? 1 : 0});
+  const DTypeTag bias_dtype = operands.inputs < 3 ? operands.out.dtype : operands.in[2].dtype;
+  auto kernel = HT_TRY(Kernel::make(call, conv_text(operands.out.dtype, weight.dtype, bias_dtype), "conv2d"));
+  return kernel.run_items(operands.out.elements, px.place.buffer, px.place.at, pw.place.buffer, pw.place.at,
+                          bias.place.buffer, bias.place.at, bias.is_given, po.buffer, po.at,
+                          unsigned_of(operands.out.elements), long8(x.extents), long8(weight.extents),
+                          long8(operands.out.extents),
+                          Long8{conv.stride[0], conv.stride[1], conv.padding[0], conv.padding[1],
+                                conv.dilation[0], conv.dilation[1], conv.groups, is_empty ? 1 : 0});
 }
 
 }  // namespace ht::inline v1::opencl

@@ -1,4 +1,4 @@
-// The OpenCL devices in the numbering of streams; available with and without OpenCL in the build.
+// The OpenCL devices in the order of `OpenCl<Kind, Index>`; available with and without OpenCL in the build.
 #pragma once
 
 #include <cstdint>
@@ -7,13 +7,13 @@
 
 namespace ht::inline v1::opencl {
 
-struct Listed {
+struct ListedDevice {
   bool is_gpu = false;
   std::string hardware;
   std::uint64_t memory = 0;
 };
 
-/// Lists the devices of the Gpu stream and of the Cpu stream, each by index. Empty without an OpenCL library.
-[[nodiscard]] std::vector<Listed> list_devices();
+/// Lists the GPUs, then the CPU devices, each in the order of their indexes. Empty without an OpenCL library.
+[[nodiscard]] std::vector<ListedDevice> list_devices();
 
 }  // namespace ht::inline v1::opencl

@@ -14,7 +14,7 @@ struct OpenClQueue::Queue {
   opencl::Device& device;
   cl_command_queue handle;
 
-  Queue(opencl::Device& of, cl_command_queue made) noexcept : device(of), handle(made) {}
+  Queue(opencl::Device& of, cl_command_queue queue) noexcept : device(of), handle(queue) {}
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
   ~Queue() { device.library().release_queue(handle); }
@@ -25,8 +25,8 @@ OpenClQueue::OpenClQueue(std::shared_ptr<const Queue> queue) noexcept : queue_(s
 Result<OpenClQueue> OpenClQueue::create(const detail::opencl::Target& target) {
   return without_bad_alloc([&]() -> Result<OpenClQueue> {
     auto* const device = HT_TRY(opencl::find_device(target));
-    cl_command_queue made = HT_TRY(device->make_queue());
-    return OpenClQueue(std::make_shared<const Queue>(*device, made));
+    cl_command_queue handle = HT_TRY(device->make_queue());
+    return OpenClQueue(std::make_shared<const Queue>(*device, handle));
   });
 }
 
@@ -41,7 +41,7 @@ struct DeleteMemory {
 // Every buffer starts at a multiple of this.
 constexpr std::uint64_t buffer_alignment = 64;
 
-Result<Storage> keep(std::unique_ptr<Memory> memory, std::string_view name, bool writable) {
+Result<Storage> to_storage(std::unique_ptr<Memory> memory, std::string_view name, bool writable) {
   const auto bytes = memory->bytes;
   std::shared_ptr<const void> owner(static_cast<const void*>(memory.release()), DeleteMemory{});
   return Storage::on_device(std::move(owner),
@@ -54,9 +54,9 @@ Result<void> make_buffers(Memory& memory, cl_mem_flags flags, std::byte* host) {
   for (std::uint64_t from = 0; from < memory.bytes; from += memory.buffer_bytes) {
     const auto size = static_cast<std::size_t>(std::min(memory.buffer_bytes, memory.bytes - from));
     cl_int status = CL_SUCCESS;
-    cl_mem made = cl.create_buffer(context, flags, size, host == nullptr ? nullptr : host + from, &status);
+    cl_mem buffer = cl.create_buffer(context, flags, size, host == nullptr ? nullptr : host + from, &status);
     HT_TRY(check(status, format_text("allocate {} bytes", memory.bytes)));
-    memory.buffers.push_back(made);
+    memory.buffers.push_back(buffer);
   }
   return {};
 }
@@ -97,7 +97,7 @@ Result<Storage> allocate_memory(Device& device, std::string_view name, std::uint
                    "fill a buffer"));
       HT_TRY(finish(cl, done, "fill a buffer"));
     }
-    return keep(std::move(memory), name, true);
+    return to_storage(std::move(memory), name, true);
   });
 }
 
@@ -107,11 +107,11 @@ Result<Storage> share_memory(Device& device, std::string_view name, const Storag
     auto memory = std::make_unique<Memory>(device, bytes.size(), largest_buffer);
     memory->shared = bytes;
     memory->owner = owner;
-    // Kernels only read it, but the OpenCL function takes a non-const pointer.
-    auto* const host = const_cast<std::byte*>(bytes.data());  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+    // Kernels only read this memory, but the OpenCL function takes a non-const pointer.
+    auto* const host = const_cast<std::byte*>(bytes.data());
     // A driver may reject host memory, for example read-only pages; the caller then copies.
     if (!make_buffers(*memory, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, host)) return Storage();
-    return keep(std::move(memory), name, false);
+    return to_storage(std::move(memory), name, false);
   });
 }
 
@@ -135,10 +135,10 @@ Result<cl_command_queue> queue_of(Device& device, const ComputeOptions& options)
                   .with_hint("create a queue with OpenClQueue::create for the device"));
 }
 
-Result<void> finish(const Library& cl, cl_event event, std::string_view what) {
+Result<void> finish(const Library& cl, cl_event event, std::string_view action) {
   const auto status = cl.wait(1, &event);
   cl.release_event(event);
-  return check(status, what);
+  return check(status, action);
 }
 
 }  // namespace opencl

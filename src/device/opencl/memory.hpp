@@ -41,6 +41,6 @@ struct Memory {
 [[nodiscard]] Result<cl_command_queue> queue_of(Device& device, const ComputeOptions& options);
 
 /// Waits for the command and releases its event.
-[[nodiscard]] Result<void> finish(const Library& cl, cl_event event, std::string_view what);
+[[nodiscard]] Result<void> finish(const Library& cl, cl_event event, std::string_view action);
 
 }  // namespace ht::inline v1::opencl

@@ -12,9 +12,9 @@ Number combine_lanes(local Number* lanes, Number mine, int is_max) {
   barrier(CLK_LOCAL_MEM_FENCE);
   lanes[lane] = mine;
   barrier(CLK_LOCAL_MEM_FENCE);
-  for (int half_of = LANES / 2; half_of > 0; half_of /= 2) {
-    if (lane < half_of) {
-      const Number other = lanes[lane + half_of];
+  for (int offset = LANES / 2; offset > 0; offset /= 2) {
+    if (lane < offset) {
+      const Number other = lanes[lane + offset];
       if (!is_max) lanes[lane] += other;
       else if (other > lanes[lane] || isnan(other)) lanes[lane] = other;
     }
@@ -35,7 +35,7 @@ kernel void softmax(global const Number* x, ulong x0, global Number* out, ulong 
   out += out0 + get_group_id(0) * n;
   const int lane = get_local_id(0);
   const Number largest = largest_of(x, n, lanes);
-  // A row of -infinity alone, all masked, becomes 0; all lanes agree on it.
+  // The result of a row of only -infinity, which is masked, is 0. `is_masked` is the same in all lanes.
   const int is_masked = largest == -INFINITY;
   Number sum = 0;
   for (ulong i = lane; i < n; i += LANES) {
@@ -58,7 +58,7 @@ kernel void log_softmax(global const Number* x, ulong x0, global Number* out, ul
   const Number logarithm = log(combine_lanes(lanes, sum, 0));
   for (ulong i = lane; i < n; i += LANES) out[i] = is_masked ? -INFINITY : (x[i] - largest) - logarithm;
 }
-// Whether a NaN or a larger number, or the first of equal ones. A place of n is none.
+// Whether x is a NaN or larger than `than`, or equal to it and at a lower index. The index n means no element.
 int is_better(Number x, ulong at, Number than, ulong than_at, ulong n) {
   if (at == n || than_at == n) return at != n;
   if (isnan(x) != isnan(than)) return isnan(x);
@@ -80,9 +80,9 @@ kernel void argmax(global const Number* x, ulong x0, global long* out, ulong out
   best[lane] = mine;
   places[lane] = place;
   barrier(CLK_LOCAL_MEM_FENCE);
-  for (int half_of = LANES / 2; half_of > 0; half_of /= 2) {
-    const int other = lane + half_of;
-    if (lane < half_of && is_better(best[other], places[other], best[lane], places[lane], n)) {
+  for (int offset = LANES / 2; offset > 0; offset /= 2) {
+    const int other = lane + offset;
+    if (lane < offset && is_better(best[other], places[other], best[lane], places[lane], n)) {
       best[lane] = best[other];
       places[lane] = places[other];
     }
@@ -111,7 +111,7 @@ kernel void norm(global const Number* x, ulong x0, global const Weight* weight, 
     out[i] = has_bias ? normed + load_bias(bias, bias0 + i) : normed;
   }
 }
-// x / (1 + e^-z), from the smaller power, which does not overflow. -0 where x is -infinity.
+// x / (1 + e^-z), computed from e^-|z|, which does not overflow. -0 where x is -infinity.
 Number weighted(Number x, Number z) {
   const Number power = exp(-fabs(z));
   const Number product = x * (z < 0 ? power : NUMBER(1.0)) / (NUMBER(1.0) + power);
@@ -127,7 +127,7 @@ kernel void swiglu(global const Number* gate, ulong gate0, global const Number* 
   const ulong i = get_global_id(0);
   if (i < n) out[out0 + i] = weighted(gate[gate0 + i], gate[gate0 + i]) * x[x0 + i];
 }
-// x/2 · erfc(-x / √2): no difference of nearly equal numbers.
+// x/2 · erfc(-x / √2) avoids a difference of nearly equal numbers.
 kernel void gelu(global const Number* x, ulong x0, global const Number* unused, ulong unused0, global Number* out,
                  ulong out0, ulong n) {
   const ulong i = get_global_id(0);
@@ -145,7 +145,7 @@ kernel void gelu_tanh(global const Number* x, ulong x0, global const Number* unu
   const Number cubed = value + NUMBER(0.044715) * value * value * value;
   out[out0 + i] = weighted(value, NUMBER(1.59576912160573071176) * cubed);
 }
-// Each element with the other one of its pair; elements behind the pairs are copied.
+// Rotates each element with the other element of its pair; copies the elements after the pairs.
 kernel void rope(global const Number* x, ulong x0, global const Number* cosines, ulong cosines0,
                  global const Number* sines, ulong sines0, global Number* out, ulong out0, ulong n, ulong heads,
                  ulong head_size, ulong pairs, int is_interleaved) {

@@ -1,4 +1,4 @@
-// Tools for tests of OpenCL: the setting that lets PoCL serve the Gpu stream, and computed tensors.
+// Tools for tests of OpenCL: the setting that lets PoCL serve `Gpu`, and computed tensors.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace ht::tests {
 // Set before main, because the variable is read when a test lists devices for the first time.
 inline const int gpu_is_any = setenv("HT_OPENCL_GPU", "any", 1);
 
-/// Whether the machine has an OpenCL device of this type. PoCL serves both streams.
+/// Whether the machine has an OpenCL device of this type. PoCL serves both kinds.
 template <class Dev>
 bool has_device() {
   return Dev::allocate(0).has_value();

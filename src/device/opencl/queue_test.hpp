@@ -1,4 +1,4 @@
-// A queue that is blocked: commands of this queue wait, so a call that ends uses another queue.
+// Blocks the default queue of a device, so that only calls on another queue end.
 #pragma once
 
 #include <dlfcn.h>

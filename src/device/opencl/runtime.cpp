@@ -1,5 +1,6 @@
 #include "device/opencl/runtime.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
@@ -11,19 +12,20 @@ namespace ht::inline v1::opencl {
 namespace {
 
 template <class T>
-T number(const Library& cl, cl_device_id device, cl_device_info what) {
+T number(const Library& cl, cl_device_id device, cl_device_info property) {
   T value{};
   // Returns 0 for a property that the device does not support.
-  if (cl.device_info(device, what, sizeof(value), &value, nullptr) != CL_SUCCESS) return T{};
+  if (cl.device_info(device, property, sizeof(value), &value, nullptr) != CL_SUCCESS) return T{};
   return value;
 }
 
-std::string text(const Library& cl, cl_device_id device, cl_device_info what) {
+std::string text(const Library& cl, cl_device_id device, cl_device_info property) {
   std::size_t size = 0;
-  if (cl.device_info(device, what, 0, nullptr, &size) != CL_SUCCESS || size == 0) return {};
+  if (cl.device_info(device, property, 0, nullptr, &size) != CL_SUCCESS || size == 0) return {};
   std::string value(size, '\0');
-  if (cl.device_info(device, what, size, value.data(), nullptr) != CL_SUCCESS) return {};
-  value.resize(value.find('\0'));
+  if (cl.device_info(device, property, size, value.data(), nullptr) != CL_SUCCESS) return {};
+  // A driver may omit the zero byte at the end.
+  value.resize(std::min(value.find('\0'), value.size()));
   return value;
 }
 
@@ -79,7 +81,8 @@ const Result<Machine>& machine() {
 }
 
 std::string first_line(std::string_view log) {
-  const auto begin = log.find_first_not_of(" \n\r\t");
+  // An empty log normally arrives as one zero byte.
+  const auto begin = log.find_first_not_of(std::string_view(" \n\r\t\0", 5));
   if (begin == std::string_view::npos) return "the build log is empty";
   log.remove_prefix(begin);
   return std::string(log.substr(0, log.find_first_of(std::string_view("\n\r\0", 3))));
@@ -99,9 +102,9 @@ Result<cl_context> Device::locked_context() {
   if (context_ != nullptr) return context_;
   const UnblockedSigbus unblocked;
   cl_int status = CL_SUCCESS;
-  cl_context made = library_.create_context(nullptr, 1, &id_, nullptr, nullptr, &status);
+  cl_context new_context = library_.create_context(nullptr, 1, &id_, nullptr, nullptr, &status);
   HT_TRY(check(status, "create a context"));
-  context_ = made;
+  context_ = new_context;
   return context_;
 }
 
@@ -114,9 +117,9 @@ Result<cl_command_queue> Device::make_queue() {
   cl_context in = HT_TRY(context());
   const UnblockedSigbus unblocked;
   cl_int status = CL_SUCCESS;
-  cl_command_queue made = library_.create_queue(in, id_, 0, &status);
+  cl_command_queue new_queue = library_.create_queue(in, id_, 0, &status);
   HT_TRY(check(status, "create a queue"));
-  return made;
+  return new_queue;
 }
 
 Result<cl_command_queue> Device::queue() {
@@ -124,12 +127,12 @@ Result<cl_command_queue> Device::queue() {
     const std::scoped_lock lock(mutex_);
     if (queue_ != nullptr) return queue_;
   }
-  cl_command_queue made = HT_TRY(make_queue());
+  cl_command_queue new_queue = HT_TRY(make_queue());
   const std::scoped_lock lock(mutex_);
   if (queue_ == nullptr) {
-    queue_ = made;
+    queue_ = new_queue;
   } else {
-    library_.release_queue(made);
+    library_.release_queue(new_queue);
   }
   return queue_;
 }
@@ -140,23 +143,23 @@ Result<cl_program> Device::program(const std::string& text) {
   cl_context in = HT_TRY(locked_context());
   cl_int status = CL_SUCCESS;
   const char* source = text.c_str();
-  cl_program made = library_.create_program(in, 1, &source, nullptr, &status);
+  cl_program new_program = library_.create_program(in, 1, &source, nullptr, &status);
   HT_TRY(check(status, "create a program"));
   // -w suppresses warnings, which some drivers print.
   const char* const options = facts_.divides_exactly ? "-w -cl-fp32-correctly-rounded-divide-sqrt" : "-w";
-  status = library_.build_program(made, 1, &id_, options, nullptr, nullptr);
+  status = library_.build_program(new_program, 1, &id_, options, nullptr, nullptr);
   if (status != CL_SUCCESS) {
     std::size_t size = 0;
-    library_.build_info(made, id_, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size);
+    library_.build_info(new_program, id_, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size);
     std::string log(size, '\0');
-    library_.build_info(made, id_, CL_PROGRAM_BUILD_LOG, size, log.data(), nullptr);
-    library_.release_program(made);
+    library_.build_info(new_program, id_, CL_PROGRAM_BUILD_LOG, size, log.data(), nullptr);
+    library_.release_program(new_program);
     return fail(Error(ErrorCode::device_unavailable, "kernels_build_on_the_device",
                       format_text("device '{}': a kernel does not build: {}", facts_.name, first_line(log)))
                     .with_hint("update the driver of the device, or use another device"));
   }
-  programs_.emplace(text, made);
-  return made;
+  programs_.emplace(text, new_program);
+  return new_program;
 }
 
 Result<std::span<const std::unique_ptr<Device>>> all_devices() {
@@ -169,7 +172,7 @@ Result<std::span<const std::unique_ptr<Device>>> all_devices() {
 
 bool gpu_is_any_device() { return machine() && machine()->gpu_is_any; }
 
-std::vector<std::size_t> devices_of_stream(std::span<const Facts> devices, bool is_gpu, bool gpu_is_any) {
+std::vector<std::size_t> devices_of_kind(std::span<const Facts> devices, bool is_gpu, bool gpu_is_any) {
   std::vector<std::size_t> positions;
   for (std::size_t i = 0; i < devices.size(); ++i) {
     if (is_gpu ? devices[i].is_gpu || gpu_is_any : devices[i].is_cpu) positions.push_back(i);
@@ -177,14 +180,14 @@ std::vector<std::size_t> devices_of_stream(std::span<const Facts> devices, bool 
   return positions;
 }
 
-std::vector<Listed> list_devices() {
-  std::vector<Listed> listed;
+std::vector<ListedDevice> list_devices() {
+  std::vector<ListedDevice> listed;
   const auto devices = all_devices();
   if (!devices) return listed;
   std::vector<Facts> facts;
   for (const auto& device : *devices) facts.push_back(device->facts());
   for (const bool is_gpu : {true, false}) {
-    for (const auto position : devices_of_stream(facts, is_gpu, gpu_is_any_device()))
+    for (const auto position : devices_of_kind(facts, is_gpu, gpu_is_any_device()))
       listed.push_back({is_gpu, facts[position].name, facts[position].memory});
   }
   return listed;
@@ -195,7 +198,7 @@ Result<Device*> find_device(const detail::opencl::Target& target) {
     const auto devices = HT_TRY(all_devices());
     std::vector<Facts> facts;
     for (const auto& device : devices) facts.push_back(device->facts());
-    const auto positions = devices_of_stream(facts, target.is_gpu, gpu_is_any_device());
+    const auto positions = devices_of_kind(facts, target.is_gpu, gpu_is_any_device());
     const auto index = static_cast<std::size_t>(target.index);
     if (index < positions.size()) return devices[positions[index]].get();
     return fail(Error(ErrorCode::device_unavailable, "device_index_exists",

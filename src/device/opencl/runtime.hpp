@@ -1,5 +1,5 @@
-// The OpenCL devices of this machine, with their contexts, queues and programs. Contexts are the only global
-// state and live until the process ends.
+// The OpenCL devices of this machine, with their contexts, queues and programs. All of them are global state
+// and live until the process ends.
 #pragma once
 
 #include <cstdint>
@@ -64,14 +64,14 @@ class Device {
 /// All devices of all platforms, in the order in which the OpenCL library lists them.
 [[nodiscard]] Result<std::span<const std::unique_ptr<Device>>> all_devices();
 
-/// True if the environment variable HT_OPENCL_GPU is "any": the Gpu stream then uses devices of every type.
+/// True if the environment variable HT_OPENCL_GPU is "any": `Gpu` then uses devices of every type.
 [[nodiscard]] bool gpu_is_any_device();
 
-/// The positions of the devices that belong to a stream.
-[[nodiscard]] std::vector<std::size_t> devices_of_stream(std::span<const Facts> devices, bool is_gpu,
-                                                         bool gpu_is_any);
+/// The positions of the devices of a kind.
+[[nodiscard]] std::vector<std::size_t> devices_of_kind(std::span<const Facts> devices, bool is_gpu,
+                                                       bool gpu_is_any);
 
-/// The device of a type. `device_unavailable` if the machine does not have it.
+/// The device of a type `OpenCl<Kind, Index>`. `device_unavailable` if the machine does not have it.
 [[nodiscard]] Result<Device*> find_device(const detail::opencl::Target& target);
 
 }  // namespace ht::inline v1::opencl

@@ -15,7 +15,7 @@ using tests::must;
 class OpenClRuntime : public tests::OpenClTest {};
 
 TEST(OpenClLibrary, opencl_library_is_installed) {
-  const auto missing = opencl::load_library("libOpenCL-that-unknown_name-has.so.1");
+  const auto missing = opencl::load_library("libOpenCL-unknown.so.1");
   EXPECT_TRUE(fails(missing, ErrorCode::device_unavailable, "opencl_library_is_installed"));
   EXPECT_FALSE(missing.error().hint().empty());
 }
@@ -31,15 +31,38 @@ TEST(OpenClLibrary, opencl_call_succeeds) {
   EXPECT_TRUE(opencl::check(CL_SUCCESS, "try"));
 }
 
-TEST(OpenClStreams, count_devices_of_their_kind) {
+// A driver that builds no program, and whose build log is empty: one zero byte.
+opencl::Library driver_with_empty_build_log() {
+  opencl::Library driver;
+  driver.create_context = [](auto...) -> cl_context { return nullptr; };
+  driver.create_program = [](auto...) -> cl_program { return nullptr; };
+  driver.release_program = [](auto...) -> cl_int { return CL_SUCCESS; };
+  driver.build_program = [](auto...) -> cl_int { return CL_BUILD_PROGRAM_FAILURE; };
+  driver.build_info = [](cl_program, cl_device_id, cl_program_build_info, std::size_t, void*,
+                         std::size_t* size) -> cl_int {
+    if (size != nullptr) *size = 1;
+    return CL_SUCCESS;
+  };
+  return driver;
+}
+
+TEST(OpenClPrograms, report_an_empty_build_log) {
+  const auto driver = driver_with_empty_build_log();
+  opencl::Device device(driver, nullptr, {.name = "card"});
+  const auto broken = device.program("kernel void broken() {}");
+  EXPECT_TRUE(fails(broken, ErrorCode::device_unavailable, "kernels_build_on_the_device"));
+  EXPECT_EQ(broken.error().message(), "device 'card': a kernel does not build: the build log is empty");
+}
+
+TEST(OpenClKinds, select_the_devices_of_their_type) {
   const std::vector<Facts> devices{{.name = "cpu", .is_cpu = true},
                                    {.name = "card 0", .is_gpu = true},
                                    {.name = "card 1", .is_gpu = true}};
   using Positions = std::vector<std::size_t>;
-  EXPECT_EQ(opencl::devices_of_stream(devices, true, false), (Positions{1, 2}));
-  EXPECT_EQ(opencl::devices_of_stream(devices, false, false), (Positions{0}));
-  EXPECT_EQ(opencl::devices_of_stream(devices, true, true), (Positions{0, 1, 2}));
-  EXPECT_EQ(opencl::devices_of_stream(devices, false, true), (Positions{0}));
+  EXPECT_EQ(opencl::devices_of_kind(devices, true, false), (Positions{1, 2}));
+  EXPECT_EQ(opencl::devices_of_kind(devices, false, false), (Positions{0}));
+  EXPECT_EQ(opencl::devices_of_kind(devices, true, true), (Positions{0, 1, 2}));
+  EXPECT_EQ(opencl::devices_of_kind(devices, false, true), (Positions{0}));
 }
 
 TEST_F(OpenClRuntime, device_index_exists) {

@@ -38,9 +38,11 @@ detail::IndexIterator<Catalog> Catalog::end() const noexcept { return {*this, si
 std::uint64_t Catalog::memory_bytes() const noexcept {
   std::uint64_t notes = notes_.capacity() * sizeof(Note);
   for (const auto& note : notes_) notes += note.text.size();
+  std::uint64_t files = files_.capacity() * sizeof(std::string);
+  for (const auto& name : files_) files += name.size();
   return detail::names_in(names_).memory_bytes() + metadata_.memory_bytes() +
          dims_.capacity() * sizeof(std::int64_t) + patterns_.capacity() +
-         records_.capacity() * sizeof(Record) + notes;
+         records_.capacity() * sizeof(Record) + notes + files;
 }
 
 CatalogBuilder::CatalogBuilder(std::string_view format) noexcept : format_(format) {}

@@ -152,12 +152,18 @@ TEST(Catalog, copies_are_independent) {
   EXPECT_EQ(catalog.find("a"), std::nullopt);
 }
 
-TEST(Catalog, memory_is_the_sum_of_its_parts) {
+TEST(Catalog, memory_is_52_to_100_bytes_per_tensor) {
   std::vector<std::string> names;
   for (int i = 0; i < 1000; ++i) names.push_back("blk." + std::to_string(i) + ".weight");
   const auto bytes = catalog_of(names).memory_bytes();
   EXPECT_GT(bytes, 1000U * (32 + 8 + 12));
   EXPECT_LT(bytes, 1000U * 100);
+}
+
+TEST(Catalog, memory_includes_the_names_of_files) {
+  CatalogBuilder builder("test");
+  for (int i = 0; i < 1000; ++i) ASSERT_TRUE(builder.add_file(std::string(100, 'x') + std::to_string(i)));
+  EXPECT_GE(std::move(builder).build().value().memory_bytes(), 1000U * (sizeof(std::string) + 100));
 }
 
 }  // namespace

@@ -120,11 +120,11 @@ MetaValue::Array::Iterator& MetaValue::Array::Iterator::operator++() noexcept {
 Metadata::Item Metadata::operator[](std::size_t index) const noexcept {
   const auto begin = static_cast<std::size_t>(index == 0 ? 0 : ends_[index - 1]);
   const auto end = static_cast<std::size_t>(ends_[index]);
+  // A well-formed value has at least one byte, so a value without bytes in `values_` is in `owned_`.
   if (begin == end) return {(*keys_)[index], MetaValue(types_[index], owned_bytes(index))};
   return {(*keys_)[index], MetaValue(types_[index], Bytes(values_).subspan(begin, end - begin))};
 }
 
-// A well-formed value has at least one byte, so a value without bytes in `values_` is in `owned_`.
 detail::IndexIterator<Metadata> Metadata::begin() const noexcept { return {*this, 0}; }
 detail::IndexIterator<Metadata> Metadata::end() const noexcept { return {*this, size()}; }
 

@@ -41,7 +41,7 @@ bool append_number(Writer& out, std::string_view text) {
   return true;
 }
 
-bool append_truth(Writer& out, std::string_view text) {
+bool append_boolean(Writer& out, std::string_view text) {
   if (text != "true" && text != "false") return false;
   out.number(static_cast<std::uint8_t>(text == "true"));
   return true;
@@ -57,7 +57,7 @@ bool append_scalar(Writer& out, MetaType type, std::string_view text) {
     case MetaType::u32: return append_number<std::uint32_t>(out, text);
     case MetaType::i32: return append_number<std::int32_t>(out, text);
     case MetaType::f32: return append_number<float>(out, text);
-    case MetaType::boolean: return append_truth(out, text);
+    case MetaType::boolean: return append_boolean(out, text);
     case MetaType::u64: return append_number<std::uint64_t>(out, text);
     case MetaType::i64: return append_number<std::int64_t>(out, text);
     case MetaType::f64: return append_number<double>(out, text);
@@ -85,28 +85,28 @@ bool append_element(Writer& out, MetaType type, json::Document& document, json::
 }
 
 bool append_list(Writer& out, MetaType type, std::string_view text) {
-  struct No {};
+  struct Malformed {};
   out.number(static_cast<std::uint32_t>(type));
   out.number(std::uint64_t{0});
   // A Document must be an object. The text is a list if it is the only member of this object.
   const std::string object = R"({"":)" + std::string(text) + "}";
   json::Document document(bytes_of(object));
-  const auto no = [](const json::Problem&) { return No{}; };
+  const auto malformed = [](const json::Problem&) { return Malformed{}; };
   std::uint64_t lists = 0;
   std::uint64_t count = 0;
-  const auto failed = document.each<No>(
+  const auto failed = document.each<Malformed>(
       [&](std::string_view, json::Value& list) {
         ++lists;
-        return document.each_element<No>(
+        return document.each_element<Malformed>(
             list,
-            [&](json::Value& element) -> std::optional<No> {
+            [&](json::Value& element) -> std::optional<Malformed> {
               ++count;
               if (append_element(out, type, document, element)) return std::nullopt;
-              return No{};
+              return Malformed{};
             },
-            no);
+            malformed);
       },
-      no);
+      malformed);
   store_le(MutableBytes(out.bytes()).subspan(sizeof(std::uint32_t)), count);
   return !failed && lists == 1;
 }

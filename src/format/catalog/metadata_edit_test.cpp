@@ -6,7 +6,7 @@
 namespace ht::metadata_edit_test {
 namespace {
 
-Metadata some() {
+Metadata sample_metadata() {
   Metadata metadata;
   EXPECT_TRUE(metadata.add("a", "text"));
   EXPECT_TRUE(metadata.add("b", std::uint8_t{7}));
@@ -22,7 +22,7 @@ std::vector<std::string> keys_of(const Metadata& metadata) {
   return keys;
 }
 
-Result<Metadata> after(const std::vector<MetadataEdit>& edits) { return edited(some(), edits); }
+Result<Metadata> after(const std::vector<MetadataEdit>& edits) { return edited(sample_metadata(), edits); }
 
 // Sets a key to this text and returns the bytes of its value.
 Result<std::vector<std::byte>> value_of_text(const std::string& text, const MetadataEdit::Type& type) {
@@ -37,7 +37,7 @@ std::vector<std::byte> array_of(const std::string& text, MetaType type) {
   return value_of_text(text, {MetaType::array, type}).value();
 }
 
-TEST(MetadataEdit, keeps_the_place_and_the_type_of_a_key) {
+TEST(MetadataEdit, keeps_the_position_and_the_type_of_a_key) {
   const auto metadata = after({{.key = "b", .value = "200"}, {.key = "c", .value = "-0.1"}}).value();
   EXPECT_EQ(keys_of(metadata), (std::vector<std::string>{"a", "b", "c"}));
   EXPECT_EQ(metadata.find("b")->type(), MetaType::u8);
@@ -58,7 +58,7 @@ TEST(MetadataEdit, appends_new_keys_as_strings_by_default) {
 }
 
 TEST(MetadataEdit, takes_exact_values) {
-  const auto values = some();
+  const auto values = sample_metadata();
   const auto metadata = after({{.key = "a", .exact = values.find("c")},
                                {.key = "n", .exact = values.find("b")},
                                {.key = "b", .value = "1", .exact = values.find("a")}})
@@ -71,10 +71,10 @@ TEST(MetadataEdit, takes_exact_values) {
 
 TEST(MetadataEdit, applies_edits_in_order) {
   EXPECT_EQ(after({{.key = "a", .value = "1"}, {.key = "a", .value = "2"}})->find("a")->text(), "2");
-  EXPECT_EQ(after({{.key = "n", .value = "1"}, {.key = "n"}}), some());
+  EXPECT_EQ(after({{.key = "n", .value = "1"}, {.key = "n"}}), sample_metadata());
   EXPECT_EQ(keys_of(after({{.key = "a"}, {.key = "a", .value = "back"}}).value()),
             (std::vector<std::string>{"b", "c", "a"}));
-  EXPECT_EQ(after({}), some());
+  EXPECT_EQ(after({}), sample_metadata());
 }
 
 TEST(MetadataEdit, metadata_key_exists) {
@@ -153,8 +153,8 @@ TEST(MetadataEdit, reads_lists) {
   std::vector<std::string_view> read;
   for (const auto& word : words) read.push_back(word.text().value());
   EXPECT_EQ(read, (std::vector<std::string_view>{"a", "", "\u00e9\"", "]"}));
-  const auto truths = array_of("[true,false]", MetaType::boolean);
-  EXPECT_EQ((*MetaValue(MetaType::array, truths).array()->begin()).boolean(), true);
+  const auto booleans = array_of("[true,false]", MetaType::boolean);
+  EXPECT_EQ((*MetaValue(MetaType::array, booleans).array()->begin()).boolean(), true);
   const auto reals = array_of(R"([0.1, "NaN", "Infinity", 1e3])", MetaType::f32);
   EXPECT_EQ((*MetaValue(MetaType::array, reals).array()->begin()).real(), static_cast<double>(0.1F));
   EXPECT_EQ(MetaValue(MetaType::array, array_of("[]", MetaType::u8)).array()->size(), 0U);

@@ -72,8 +72,8 @@ bool step(Text& pattern, Text& text) noexcept {
 // Matches a well-formed pattern without braces against the whole text.
 bool matches_whole(Text pattern, Text text) noexcept {
   // The pattern after the last star, and the text position where it was tried last. On a mismatch this star
-  // takes one more character. Earlier stars need no retry: the last star can match any text that they would
-  // leave.
+  // takes one more character. Earlier stars need no retry: the part between two stars matched as early as
+  // possible, and the last star can match any text after it.
   std::optional<Text> after_star;
   Text tried;
   for (;;) {
@@ -82,7 +82,7 @@ bool matches_whole(Text pattern, Text text) noexcept {
       after_star = pattern;
       tried = text;
     } else if (text.empty()) {
-      return pattern.empty();  // no retry: a longer star leaves less text for the rest
+      return pattern.empty();  // no retry: a longer match of the star leaves even less text
     } else if (pattern.empty() || !step(pattern, text)) {
       if (!after_star) return false;
       take(tried);
@@ -158,7 +158,7 @@ class Expansion {
     return {};
   }
 
-  // Continues each text so far by each alternative of the group that ends here.
+  // Ends a group: appends each of its alternatives to each current text of the enclosing group.
   Result<void> close() {
     HT_TRY(end_alternative());
     const auto alternatives = std::move(groups_.back().finished);
@@ -175,10 +175,11 @@ class Expansion {
   }
 
   [[nodiscard]] Error too_many() const {
-    return malformed("braces_expand_within_limit", pattern_,
-                     format_text("its braces stand for more than {} patterns or are in more than {} bytes",
-                                 max_alternatives, max_pattern_bytes),
-                     "use * for a part of the alternatives, or several patterns");
+    return malformed(
+        "braces_expand_within_limit", pattern_,
+        format_text("its braces expand to more than {} patterns, or the pattern has more than {} bytes",
+                    max_alternatives, max_pattern_bytes),
+        "use * for a part of the alternatives, or several patterns");
   }
 
   Text pattern_;

@@ -36,7 +36,7 @@ class NameStore {
   }
 
   /// Builds the index for `find`, in linear time for any names. Returns the position of the first duplicate,
-  /// if there is one; `find` must not be used then. Throws std::length_error at 2^32 names.
+  /// if there is one; `find` must not be used then. Throws std::length_error for 2^32 - 1 names or more.
   [[nodiscard]] std::optional<std::size_t> index();
   /// The position of a name, in constant time. Requires `index` after the last `add`.
   [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const noexcept;
@@ -57,10 +57,10 @@ class NameStore {
   KeyedHash hash_;
 };
 
-/// The names of a catalog, for reading; no names if null.
+/// The names of a catalog or the keys of metadata, for reading; an empty store if `names` is null.
 [[nodiscard]] const NameStore& names_in(const std::shared_ptr<NameStore>& names) noexcept;
-/// The same, for changes. Copies of a catalog share its names; this function gives a shared object a copy of
-/// its own. Throws std::bad_alloc.
+/// The same, for changes. Copies of a catalog or of metadata share a NameStore. If `names` is shared, this
+/// function first replaces it with a copy. Throws std::bad_alloc.
 [[nodiscard]] NameStore& own_names(std::shared_ptr<NameStore>& names);
 
 }  // namespace ht::inline v1::detail

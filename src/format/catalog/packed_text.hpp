@@ -1,8 +1,8 @@
-// A compact encoding of the contents of a text: numbers and strings in sequence.
+// A compact encoding of the contents of a JSON text: numbers and strings in sequence.
 //
 // A JSON parser needs several times the size of its text in memory, and a catalog may need as much again. So
-// the header is packed, then the parser is freed, then the catalog is built: parser and catalog never exist
-// at the same time.
+// a reader packs the contents, frees the parser, and only then builds the catalog: parser and catalog never
+// exist at the same time.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +32,8 @@ class Packer {
   /// Writes a varint: seven bits per byte, the lowest first.
   void number(std::uint64_t value) {
     make_room(10);
-    for (; value >= more; value /= more) memory_[size_++] = static_cast<std::byte>(value % more | more);
+    for (; value >= high_bit; value /= high_bit)
+      memory_[size_++] = static_cast<std::byte>(value % high_bit | high_bit);
     memory_[size_++] = static_cast<std::byte>(value);
   }
   /// Writes the text without its length, which the reader must know from an earlier number.
@@ -53,7 +54,7 @@ class Packer {
     memory_ = std::move(larger);
   }
 
-  static constexpr std::uint64_t more = 128;
+  static constexpr std::uint64_t high_bit = 128;
   std::size_t room_;
   std::size_t size_ = 0;
   std::unique_ptr<std::byte[]> memory_;

@@ -31,12 +31,12 @@ void read_version(Reader& reader) {
                                           : "update htensor, or write the file again as GGUF version 3"));
 }
 
-std::uint64_t read_count(Reader& reader, std::string_view what) {
+std::uint64_t read_count(Reader& reader, std::string_view field) {
   const std::uint64_t begin = reader.at();
-  const auto count = reader.number<std::int64_t>(what);
+  const auto count = reader.number<std::int64_t>(field);
   if (count < 0) {
     reader.stop(broken(ErrorCode::bad_header, "gguf_counts_are_not_negative", {begin}, "{} is negative: {}",
-                       what, count));
+                       field, count));
   }
   return static_cast<std::uint64_t>(count);
 }
@@ -177,11 +177,13 @@ Result<void> check_offset(const Row& row, const DataPlan& plan) {
                   format_text("is not a multiple of the alignment, {}", plan.alignment));
   }
   if (row.offset < plan.next) {
-    return refuse(ErrorCode::overlap, "gguf_tensors_do_not_overlap",
-                  format_text("overlaps the previous tensors, which end at offset {}", plan.next));
+    return refuse(
+        ErrorCode::overlap, "gguf_tensors_do_not_overlap",
+        format_text("overlaps the previous tensors, which end at offset {} with padding", plan.next));
   }
-  return refuse(ErrorCode::gap, "gguf_tensors_leave_no_gap",
-                format_text("leaves a gap after the previous tensors, which end at offset {}", plan.next));
+  return refuse(
+      ErrorCode::gap, "gguf_tensors_leave_no_gap",
+      format_text("leaves a gap after the previous tensors, which end at offset {} with padding", plan.next));
 }
 
 Result<void> add_tensor(const Row& row, ByteOrder order, DataPlan& plan, CatalogBuilder& builder) {
@@ -227,7 +229,7 @@ Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOpti
   const auto pairs = read_pairs(reader, counts.values);
   const std::size_t table = reader.at();
   skip_tensors(reader, counts.tensors);
-  if (!reader.ok()) return std::move(reader).stopped();
+  if (!reader.ok()) return std::move(reader).stop_reason();
 
   CatalogBuilder builder("gguf");
   HT_TRY(add_metadata(pairs, reader.order(), seen.owner(), builder.metadata()));

@@ -37,19 +37,19 @@ inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{256} << 
 /// metadata.
 [[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout);
 
-/// The key of a string of spaces after all other values. It pads a header whose data must not move. Edits use
-/// it as free space and keep the rest.
+/// The key of a string of spaces after all other values. It pads a header whose data must not move. A later
+/// edit takes the space that it needs from this string.
 inline constexpr std::string_view pad_key = "htensor.pad";
 
 /// Reasons why llama.cpp rejects a file of this catalog: names that are too long for ggml, a missing
 /// architecture.
 [[nodiscard]] std::vector<Error> warnings(const Catalog& catalog);
 
-/// Version, byte order, tensor table and unedited values are kept byte for byte. `bad_name` for values that
-/// describe the layout of the file.
+/// Version, byte order, tensor table and unedited values are kept byte for byte. `bad_name` for edits of
+/// values that describe the layout of the file.
 [[nodiscard]] Result<Format::EditedHeader> edit(const Format::HeaderEdit& edit);
 
-/// The next multiple of the alignment. A file may end there or have more bytes after it.
+/// `data_end`, rounded up to the alignment. The parser ignores bytes after it.
 [[nodiscard]] std::uint64_t file_end(const Catalog& catalog, std::uint64_t data_end);
 
 inline constexpr Format format{

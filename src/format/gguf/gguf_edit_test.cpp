@@ -59,7 +59,6 @@ Metadata without_padding(const Metadata& metadata) {
 TEST(GgufEdit, keeps_everything_else_byte_for_byte) {
   for (const auto order : {std::endian::little, std::endian::big}) {
     const auto file = all_values(order);
-    const auto old = parse_gguf(file).value();
     const auto now = after(file.bytes(), {{.key = "u32", .value = "17"}}).value();
     EXPECT_EQ(now.header.size(), now.old_bytes);
     EXPECT_EQ(now.catalog.metadata().find("u32")->natural(), 17U);
@@ -84,13 +83,14 @@ TEST(GgufEdit, pads_a_shorter_header_and_reuses_the_padding) {
       EXPECT_EQ(now.catalog.metadata().find("text")->text(), std::string(length, 'y'));
       auto whole = file.bytes();
       std::ranges::copy(now.header, whole.begin());
-      const auto again = after(whole, {{.key = "text", .value = std::string(200, 'x')}}).value();
-      EXPECT_TRUE(std::ranges::equal(again.header, Bytes(file.bytes()).first(again.header.size()))) << length;
+      const auto restored = after(whole, {{.key = "text", .value = std::string(200, 'x')}}).value();
+      EXPECT_TRUE(std::ranges::equal(restored.header, Bytes(file.bytes()).first(restored.header.size())))
+          << length;
     }
   }
 }
 
-TEST(GgufEdit, metadata_fits_the_slack) {
+TEST(GgufEdit, metadata_fits_the_padding) {
   const auto file = with_text(std::string(10, 'x'));
   const auto old = parse_gguf(file).value();
   // Magic, version and counts; the value; the row of the tensor.
@@ -102,7 +102,7 @@ TEST(GgufEdit, metadata_fits_the_slack) {
   const auto refused = after(file.bytes(), longer);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ErrorCode::header_too_large);
-  EXPECT_EQ(refused.error().rule(), "metadata_fits_the_slack");
+  EXPECT_EQ(refused.error().rule(), "metadata_fits_the_padding");
   EXPECT_NE(refused.error().message().find("before the data"), std::string_view::npos);
   const auto grown = after(file.bytes(), longer, true).value();
   EXPECT_EQ(grown.header.size(), old[0].offset + 4096);
@@ -141,7 +141,7 @@ TEST(GgufEdit, edits_keep_the_layout) {
   EXPECT_EQ(rule(aligned, {.key = "general.alignment", .value = "64"}), "") << "the value is unchanged";
 }
 
-TEST(GgufEdit, does_not_mistake_other_keys_for_padding) {
+TEST(GgufEdit, other_text_under_the_padding_key_is_kept) {
   GgufFile file;
   file.header(1, 2).key(pad_key, MetaType::string).text("mine");
   file.key("text", MetaType::string).text(std::string(100, 'x'));
@@ -160,7 +160,7 @@ TEST(GgufEdit, keeps_the_version) {
   EXPECT_EQ(load_be<std::uint32_t>(Bytes(now.header).subspan(4)), 2U);
 }
 
-TEST(GgufEdit, has_no_data_to_move_without_a_tensor) {
+TEST(GgufEdit, header_without_tensors_can_grow) {
   GgufFile file;
   file.header(0, 1).key("text", MetaType::string).text("x");
   const auto longer = after(file.bytes(), {{.key = "text", .value = std::string(100, 'y')}}).value();
@@ -177,6 +177,17 @@ TEST(GgufEdit, refuses_values_that_gguf_cannot_store) {
   }
   EXPECT_EQ(after(file.bytes(), {{.key = "k", .value = "\xFF"}}, true)->catalog.metadata().find("k")->text(),
             "\xFF");
+}
+
+TEST(GgufEdit, edit_sees_the_whole_header) {
+  const auto file = with_text("x").bytes();
+  const auto catalog = std::get<Catalog>(parse(file, file.size()).value());
+  for (const std::size_t seen : {0U, 3U, 7U, 23U, 40U}) {
+    const auto refused = edit({Bytes(file).first(seen), file.size(), catalog, catalog.metadata(), false});
+    ASSERT_FALSE(refused) << seen;
+    EXPECT_EQ(refused.error().code(), ErrorCode::internal);
+    EXPECT_EQ(refused.error().rule(), "edit_sees_the_whole_header");
+  }
 }
 
 }  // namespace

@@ -101,8 +101,8 @@ Result<void> write_metadata(const Metadata& metadata, std::uint64_t alignment, W
   return {};
 }
 
-Result<void> overflows() {
-  return fail(Error(ErrorCode::size_overflow, "encoded_size_fits_64_bits", "file size exceeds 2^63-1 bytes")
+Result<void> exceeds_63_bits() {
+  return fail(Error(ErrorCode::size_overflow, "encoded_size_fits_63_bits", "file size exceeds 2^63-1 bytes")
                   .with_hint("write fewer or smaller tensors to one file"));
 }
 
@@ -117,7 +117,7 @@ Result<void> write_tensors(const Catalog& catalog, ByteOrder order, std::uint64_
     for (const auto dim : entry.dims | std::views::reverse) out.number(dim);
     out.number(type.id);
     out.number(plan.next);
-    if (!plan.place(entry.bytes)) return overflows();
+    if (!plan.place(entry.bytes)) return exceeds_63_bits();
   }
   return {};
 }
@@ -128,7 +128,7 @@ Result<void> place_data(const Catalog& catalog, std::uint64_t alignment, Encoded
   encoded.offsets.reserve(catalog.size());
   for (const Entry& entry : catalog) {
     encoded.offsets.push_back(plan.next_in_file());
-    if (!plan.place(entry.bytes)) return overflows();
+    if (!plan.place(entry.bytes)) return exceeds_63_bits();
   }
   encoded.file_bytes = plan.next_in_file();
   return {};
@@ -212,12 +212,12 @@ Result<std::vector<std::byte>> write_values(const OldHeader& old, const Metadata
 Result<std::optional<std::uint64_t>> choose_pad(std::uint64_t free, const OldHeader& old,
                                                 const Metadata& metadata) {
   if (free < old.alignment) return std::nullopt;
-  const auto taken = metadata.find(pad_key);
-  const bool can_be = free >= pad_overhead && (!taken || is_padding({pad_key, *taken}));
-  if (can_be) return free - pad_overhead;
+  const auto stored = metadata.find(pad_key);
+  const bool can_pad = free >= pad_overhead && (!stored || is_padding({pad_key, *stored}));
+  if (can_pad) return free - pad_overhead;
   return fail(
       Error(ErrorCode::misaligned, "header_can_be_padded",
-            format_text("the header would end {} bytes before the data, and padding takes {} at least", free,
+            format_text("the header would end {} bytes before the data, and padding needs at least {}", free,
                         pad_overhead))
           .with_hint("leave out --no-grow: the data then moves by a multiple of 4096 bytes"));
 }
@@ -278,7 +278,7 @@ std::uint64_t file_end(const Catalog& catalog, std::uint64_t data_end) {
 
 Result<Format::EditedHeader> edit(const Format::HeaderEdit& edit) {
   const auto old = read_header(edit);
-  if (!old) return fail(Error(ErrorCode::internal));
+  if (!old) return fail(incomplete_header(edit));
   HT_TRY(check_layout(edit.metadata, edit.catalog.metadata()));
   HT_TRY(check_layout(edit.catalog.metadata(), edit.metadata));
   Format::EditedHeader header{.bytes = {}, .old_bytes = old->data_begin};

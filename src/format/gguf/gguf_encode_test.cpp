@@ -26,7 +26,7 @@ std::string_view rule_of_encoding(const Catalog& catalog, const EncodeOptions& l
                                   ErrorCode code = ErrorCode::would_lose) {
   static std::string rule;
   const auto encoded = encode(catalog, layout);
-  if (encoded) return "it is encoded";
+  if (encoded) return "it was encoded";
   EXPECT_EQ(encoded.error().code(), code) << to_string(encoded.error());
   rule = encoded.error().rule();
   return rule;
@@ -78,16 +78,16 @@ TEST(GgufEncode, alignment_of_the_layout_is_written_to_the_metadata) {
                                    {.name = "b", .dtype = F32::tag, .dims = dims, .bytes = 4}};
   std::array<std::byte, 4> bytes{};
   store_le(MutableBytes(bytes), std::uint32_t{64});
-  const Metadata::Item said{alignment_key, MetaValue(MetaType::u32, bytes)};
-  for (const auto& catalog : {catalog_of(entries), catalog_of(entries, {said})}) {
+  const Metadata::Item stored_alignment{alignment_key, MetaValue(MetaType::u32, bytes)};
+  for (const auto& catalog : {catalog_of(entries), catalog_of(entries, {stored_alignment})}) {
     for (const std::uint64_t alignment : {8U, 32U, 64U, 4096U}) {
       const auto encoded = encode(catalog, {.alignment = alignment}).value();
       EXPECT_EQ(encoded.offsets[1], *encoded.offsets[0] + alignment);
-      const auto again = parsed_again(encoded);
-      EXPECT_EQ(again[1].offset, encoded.offsets[1]);
-      const auto stored = again.metadata().find(alignment_key);
+      const auto reparsed = parsed_again(encoded);
+      EXPECT_EQ(reparsed[1].offset, encoded.offsets[1]);
+      const auto stored = reparsed.metadata().find(alignment_key);
       EXPECT_EQ(stored ? stored->natural() : 32, alignment);
-      EXPECT_EQ(encode(again, {})->header, encoded.header);
+      EXPECT_EQ(encode(reparsed, {})->header, encoded.header);
     }
   }
   // The default alignment is not written.
@@ -191,13 +191,13 @@ TEST(GgufEncode, gguf_can_store_the_value) {
             "gguf_can_store_the_value");
 }
 
-TEST(GgufEncode, sizes_beyond_64_bits_are_refused) {
+TEST(GgufEncode, encoded_size_fits_63_bits) {
   const std::vector<std::int64_t> dims{std::int64_t{1} << 62};
   const auto bytes = std::uint64_t{1} << 62;
   EXPECT_EQ(rule_of_encoding(catalog_of({{.name = "a", .dtype = I8::tag, .dims = dims, .bytes = bytes},
                                          {.name = "b", .dtype = I8::tag, .dims = dims, .bytes = bytes}}),
                              {}, ErrorCode::size_overflow),
-            "encoded_size_fits_64_bits");
+            "encoded_size_fits_63_bits");
 }
 
 }  // namespace

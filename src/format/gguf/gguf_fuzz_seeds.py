@@ -53,7 +53,7 @@ RANKS = [("r%d" % rank, [2] * rank, 24, 2**rank) for rank in range(5)]
 ALIGNED = [("general.alignment", U32, 64)]
 
 
-def without(data, at, byte):
+def with_byte(data, at, byte):
     return data[:at] + bytes([byte]) + data[at + 1 :]
 
 
@@ -78,8 +78,8 @@ SEEDS = {
     "trailing": GOOD + bytes(40),
     "no_data": GOOD[:-64],
     "cut_in_header": GOOD[:60],
-    "bad_version": without(GOOD, 4, 4),
-    "bad_count": without(GOOD, 23, 0x80),
+    "bad_version": with_byte(GOOD, 4, 4),
+    "bad_count": with_byte(GOOD, 23, 0x80),
     "bad_alignment": Gguf([("general.alignment", U32, 13)], DENSE).bytes,
     "wrong_alignment_type": Gguf([("general.alignment", I32, 32)], DENSE).bytes,
     "duplicate_key": Gguf(SCALARS[:1] * 2).bytes,

@@ -12,7 +12,7 @@ constexpr std::uint64_t first_bytes = std::uint64_t{64} * 1024;
 // Estimate of the header bytes per token of a vocabulary; Llama 3 has 57.
 constexpr std::uint64_t vocabulary_bytes_per_token = 60;
 // Limit for a request that is derived from a count in the header.
-constexpr std::uint64_t max_guess = std::uint64_t{64} << 20;
+constexpr std::uint64_t max_estimate = std::uint64_t{64} << 20;
 
 constexpr std::uint64_t array_header_bytes = sizeof(std::uint32_t) + sizeof(std::uint64_t);
 
@@ -117,15 +117,15 @@ void skip_row(Reader& reader) {
 
 }  // namespace
 
-Bytes Reader::take(std::uint64_t bytes, std::string_view what) {
+Bytes Reader::take(std::uint64_t bytes, std::string_view field) {
   if (!ok()) return {};
   if (bytes > left()) {
     stop(broken(ErrorCode::truncated, "header_is_complete", {file_bytes_},
-                "header is incomplete: {} at byte {} needs {} bytes but the file has {} bytes", what, at_,
+                "header is incomplete: {} at byte {} needs {} bytes but the file has {} bytes", field, at_,
                 bytes, file_bytes_));
   } else if (!checked::range_fits(at_, bytes, max_header_bytes_)) {
     stop(broken(ErrorCode::header_too_large, "gguf_header_is_within_the_limit", {at_},
-                "header exceeds the limit of {} bytes: {} at byte {} has {} bytes", max_header_bytes_, what,
+                "header exceeds the limit of {} bytes: {} at byte {} has {} bytes", max_header_bytes_, field,
                 at_, bytes));
   } else if (bytes > seen_left()) {
     needed_ = at_ + bytes;
@@ -137,20 +137,20 @@ Bytes Reader::take(std::uint64_t bytes, std::string_view what) {
   return {};
 }
 
-std::string_view Reader::text(std::string_view what) {
+std::string_view Reader::text(std::string_view field) {
   const std::uint64_t begin = at_;
-  const auto length = number<std::uint64_t>(what);
+  const auto length = number<std::uint64_t>(field);
   if (length > max_text_bytes) {
     stop(broken(ErrorCode::bad_header, "gguf_strings_have_at_most_2_30_bytes", {begin},
-                "{} has {} bytes but the limit is {}", what, length, max_text_bytes));
+                "{} has {} bytes but the limit is {}", field, length, max_text_bytes));
   }
-  return as_text(take(length, what));
+  return as_text(take(length, field));
 }
 
-// Skips strings by adding up their lengths, which is fast: vocabularies are most of a header. Stops before a
-// string that is incomplete or too long.
+// Skips strings by adding up their lengths. Stops before a string that is incomplete or too long. Returns the
+// number of skipped strings. The loop must be fast, because vocabularies are most of a header.
 template <std::endian Order>
-std::uint64_t Reader::pass_texts(std::uint64_t count) noexcept {
+std::uint64_t Reader::skip_complete_texts(std::uint64_t count) noexcept {
   const Bytes seen =
       seen_.first(static_cast<std::size_t>(std::min<std::uint64_t>(seen_.size(), max_header_bytes_)));
   // Each address depends on the previous length, so an iteration costs one load and one addition. The size of
@@ -168,33 +168,34 @@ std::uint64_t Reader::pass_texts(std::uint64_t count) noexcept {
   return passed;
 }
 
-void Reader::skip_texts(std::uint64_t count, std::string_view what) {
+void Reader::skip_texts(std::uint64_t count, std::string_view field) {
   if (!ok()) return;
   const std::size_t begin = at_;
-  const std::uint64_t passed =
-      order_ == ByteOrder::big ? pass_texts<std::endian::big>(count) : pass_texts<std::endian::little>(count);
+  const std::uint64_t passed = order_ == ByteOrder::big ? skip_complete_texts<std::endian::big>(count)
+                                                        : skip_complete_texts<std::endian::little>(count);
   if (passed == count) return;
   const std::uint64_t average = passed == 0 ? min_text_bytes : (at_ - begin) / passed + 1;
   const std::uint64_t rest = (count - passed) * average;
   // The next string cannot be read; `text` records the reason.
-  text(what);
+  text(field);
   // The types, scores and merges of a vocabulary follow it. Reading some extra bytes costs less than a second
   // pass.
-  guess(std::min(max_guess, begin < first_bytes ? std::max(rest, count * vocabulary_bytes_per_token)
-                                                : rest + rest / 16 + first_bytes));
+  extend_request(std::min(max_estimate, begin < first_bytes
+                                            ? std::max(rest, count * vocabulary_bytes_per_token)
+                                            : rest + rest / 16 + first_bytes));
 }
 
-void Reader::check_room_for(std::uint64_t count, std::uint64_t least, std::string_view what) {
-  if (count <= left() / least) return;
+void Reader::check_room_for(std::uint64_t count, std::uint64_t min_item_bytes, std::string_view items) {
+  if (count <= left() / min_item_bytes) return;
   stop(broken(ErrorCode::truncated, "gguf_counts_fit_in_the_file", {at_},
-              "header declares {} {} but only {} bytes follow", count, what, left()));
+              "header declares {} {} but only {} bytes follow", count, items, left()));
 }
 
-void Reader::guess(std::uint64_t bytes) noexcept {
+void Reader::extend_request(std::uint64_t bytes) noexcept {
   if (needed_ != 0) needed_ = std::max(needed_, checked::add<std::uint64_t>(at_, bytes).value_or(0));
 }
 
-Result<Parsed> Reader::stopped() && {
+Result<Parsed> Reader::stop_reason() && {
   if (error_) return fail(*std::move(error_));
   const std::uint64_t larger = std::max<std::uint64_t>(first_bytes, 2 * seen_.size());
   return Need{0, std::min({std::max(needed_, larger), file_bytes_, max_header_bytes_})};
@@ -260,8 +261,8 @@ void skip_tensors(Reader& reader, std::uint64_t count) {
     skip_row(reader);
     if (reader.ok()) continue;
     // Rows have similar sizes. They fit in the file, so the product does not overflow.
-    reader.guess((count - i) * min_tensor_bytes);
-    if (i > 0) reader.guess(passed / i * (count - i));
+    reader.extend_request((count - i) * min_tensor_bytes);
+    if (i > 0) reader.extend_request(passed / i * (count - i));
   }
 }
 

@@ -44,8 +44,9 @@ template <WireNumber T>
 }
 
 /// Reads a header from its first byte. The reader stops at an error or at the end of the bytes read so far:
-/// `stopped` returns the reason, and all later reads return zero or empty. `truncated` and `header_too_large`
-/// depend on the file size only, so a caller with a shorter prefix gets the same result in the end.
+/// `stop_reason` returns the reason, and all later reads return zero or empty. `truncated` and
+/// `header_too_large` do not depend on the length of the prefix, so a caller that begins with a shorter
+/// prefix gets the same result in the end.
 class Reader {
  public:
   Reader(Bytes seen, std::uint64_t file_bytes, std::uint64_t max_header_bytes) noexcept
@@ -66,31 +67,32 @@ class Reader {
   [[nodiscard]] Bytes since(std::size_t begin) const noexcept { return seen_.subspan(begin, at_ - begin); }
   void go_back(std::size_t begin) noexcept { at_ = begin; }
 
-  /// Reads the next bytes. `what` names them in the error.
-  Bytes take(std::uint64_t bytes, std::string_view what);
+  /// Reads the next bytes. `field` names them in the error.
+  Bytes take(std::uint64_t bytes, std::string_view field);
   template <WireNumber T>
-  [[nodiscard]] T number(std::string_view what) {
-    const Bytes bytes = take(sizeof(T), what);
+  [[nodiscard]] T number(std::string_view field) {
+    const Bytes bytes = take(sizeof(T), field);
     return bytes.empty() ? T{} : load_in<T>(order_, bytes);
   }
-  std::string_view text(std::string_view what);
-  void skip_texts(std::uint64_t count, std::string_view what);
+  std::string_view text(std::string_view field);
+  void skip_texts(std::uint64_t count, std::string_view field);
 
-  /// Stops unless the rest of the file can hold `count` items of at least `least` bytes each.
-  void check_room_for(std::uint64_t count, std::uint64_t least, std::string_view what);
+  /// Stops unless the rest of the file can hold `count` items of at least `min_item_bytes` each.
+  void check_room_for(std::uint64_t count, std::uint64_t min_item_bytes, std::string_view items);
 
   /// Only the first error is kept.
   void stop(Error error) {
     if (ok()) error_ = std::move(error);
   }
-  /// Requests this many bytes from here on, if more bytes are needed. A wrong guess affects speed only.
-  void guess(std::uint64_t bytes) noexcept;
+  /// If more bytes are needed, requests at least this many from the current position. The number may be an
+  /// estimate: it affects speed only.
+  void extend_request(std::uint64_t bytes) noexcept;
   /// The reason for stopping: an Error, or a Need for more bytes.
-  [[nodiscard]] Result<Parsed> stopped() &&;
+  [[nodiscard]] Result<Parsed> stop_reason() &&;
 
  private:
   template <std::endian Order>
-  std::uint64_t pass_texts(std::uint64_t count) noexcept;
+  std::uint64_t skip_complete_texts(std::uint64_t count) noexcept;
 
   Bytes seen_;
   std::uint64_t file_bytes_;

@@ -24,7 +24,7 @@ enum Field : std::size_t {
   at_header_crc = 120,
 };
 
-constexpr std::uint32_t flag_sealed = 1;
+constexpr std::uint32_t flag_payload_crc = 1;
 
 Result<void> check_frame(Bytes bytes) {
   if (!std::ranges::equal(bytes.first(magic.size()), bytes_of(magic))) {
@@ -42,18 +42,18 @@ Result<void> check_frame(Bytes bytes) {
   if (found != version) {
     return fail(broken(ErrorCode::bad_version, "version_is_1", {at_version},
                        "ht version {} is not supported; the supported version is {}", found, version)
-                    .with_hint("update htensor, or write the file again with an older version of it"));
+                    .with_hint("update htensor, or write the file again with an older htensor"));
   }
   return {};
 }
 
 Result<void> check_flags(Bytes bytes) {
   const auto flags = load_le<std::uint32_t>(bytes.subspan(at_flags));
-  if ((flags & ~flag_sealed) != 0) {
+  if ((flags & ~flag_payload_crc) != 0) {
     return fail(broken(ErrorCode::bad_header, "unknown_flags_are_zero", {at_flags},
                        "flags are {:#x} but only bit 0 is defined", flags));
   }
-  if ((flags & flag_sealed) == 0 && load_le<std::uint64_t>(bytes.subspan(at_payload_crc)) != 0) {
+  if ((flags & flag_payload_crc) == 0 && load_le<std::uint64_t>(bytes.subspan(at_payload_crc)) != 0) {
     return fail(broken(ErrorCode::bad_header, "unsealed_payload_has_no_checksum", {at_payload_crc},
                        "payload checksum is set but its flag is not"));
   }
@@ -165,15 +165,15 @@ Result<Header> decode(std::span<const std::byte, header_bytes> bytes, std::span<
   HT_TRY(check_flags(bytes));
   Header header{.dtype = static_cast<DTypeTag>(bytes[at_dtype])};
   const auto dtype = find_dtype(header.dtype, users);
-  const bool is_of_users = static_cast<std::uint8_t>(header.dtype) >= first_user_tag;
-  if (!dtype && (require_known_dtype || !is_of_users))
+  const bool is_user_tag = static_cast<std::uint8_t>(header.dtype) >= first_user_tag;
+  if (!dtype && (require_known_dtype || !is_user_tag))
     return fail(unknown_dtype(header.dtype).at_offset(at_dtype));
   HT_TRY(read_dims(bytes, header));
   const Bytes all = bytes;
   header.data_bytes = load_le<std::uint64_t>(all.subspan(at_data_bytes));
   if (dtype) HT_TRY(check_data_bytes(header, *dtype));
   HT_TRY(read_data_offset(bytes, header));
-  if ((load_le<std::uint32_t>(all.subspan(at_flags)) & flag_sealed) != 0) {
+  if ((load_le<std::uint32_t>(all.subspan(at_flags)) & flag_payload_crc) != 0) {
     header.payload_crc = load_le<std::uint64_t>(all.subspan(at_payload_crc));
   }
   return header;
@@ -190,7 +190,7 @@ Result<std::optional<Format::OwnChecksum>> own_checksum(Bytes prefix) {
 }
 
 void finish(MutableBytes header, std::uint64_t crc) {
-  store_le(header.subspan(at_flags), flag_sealed);
+  store_le(header.subspan(at_flags), flag_payload_crc);
   store_le(header.subspan(at_payload_crc), crc);
   store_le(header.subspan(at_header_crc), crc64nvme(header.first(at_header_crc)));
 }

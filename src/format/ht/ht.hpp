@@ -39,8 +39,9 @@ struct Header {
 /// The header of a dense tensor; sizes are computed from dtype and dims.
 [[nodiscard]] Result<Header> describe(const DTypeInfo& dtype, std::span<const std::int64_t> dims);
 
-/// Checks every rule that the 128 bytes can violate, the checksum first. The data size of a user dtype that
-/// is not in the list is not compared with the shape.
+/// Checks every rule that the 128 bytes can violate, the magic and the checksum first. If
+/// `require_known_dtype` is false, a user tag that is not in `users` is accepted, and its data size is not
+/// compared with the shape.
 [[nodiscard]] Result<Header> decode(std::span<const std::byte, header_bytes> bytes,
                                     std::span<const DTypeInfo> users = {}, bool require_known_dtype = true);
 
@@ -51,7 +52,8 @@ struct Header {
 [[nodiscard]] Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes,
                                    const ParseOptions& options = {});
 
-/// The file for a catalog of one dense tensor. The tensor name is not stored: the file name stands for it.
+/// The file for a catalog of one dense tensor. The tensor name is not stored; readers take it from
+/// the file name.
 [[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout);
 
 /// Stores the checksum of the data in a header, and updates the checksum of the header.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Seeds for ht_fuzz: eight bytes of a claimed file size, then a .ht file. Usage: ht_fuzz.py FOLDER"""
+"""Seeds for ht_fuzz: eight bytes of a claimed file size, then a .ht file. Usage: ht_fuzz_seeds.py FOLDER"""
 
 import pathlib
 import struct

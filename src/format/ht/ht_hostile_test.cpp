@@ -161,7 +161,7 @@ TEST(HtHostile, data_is_complete) {
   }
 }
 
-TEST(HtHostile, headers_only_accepts_a_truncated_file) {
+TEST(HtHostile, allow_incomplete_accepts_a_truncated_file) {
   const auto file = good_file();
   EXPECT_TRUE(parse(Bytes(file).first(header_bytes), header_bytes, {.allow_incomplete = true}));
   EXPECT_FALSE(parse(Bytes(file).first(header_bytes), file.size() + 1, {.allow_incomplete = true}));

@@ -23,7 +23,7 @@ TEST(HtFormat, header_has_the_bytes_of_the_specification) {
   expected[8] = 1;     // version
   expected[10] = 13;   // BF16
   expected[11] = 2;    // rank
-  expected[12] = 1;    // sealed
+  expected[12] = 1;    // flags: payload checksum
   expected[16] = 128;  // data offset
   expected[24] = 30;   // data bytes
   expected[32] = 3;

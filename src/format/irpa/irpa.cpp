@@ -15,7 +15,7 @@ namespace {
 // Tables closer than this are read together with the bytes between them.
 constexpr std::uint64_t close_bytes = 4096;
 
-constexpr std::string_view from_iree = "update htensor, or write the file again with IREE's exporter";
+constexpr std::string_view update_hint = "update htensor, or write the file again with IREE's exporter";
 
 /// A header whose ranges were checked. Offsets are relative to the file; an empty part has offset 0, whatever
 /// the header says.
@@ -36,7 +36,7 @@ Result<void> check_frame(Bytes header, std::uint64_t base) {
   if (major != 0 || minor != 0) {
     return fail(broken(ErrorCode::bad_version, "irpa_version_is_0_0", {base + at_major},
                        "IRPA version {}.{} is not supported; the supported version is 0.0", major, minor)
-                    .with_hint(from_iree));
+                    .with_hint(update_hint));
   }
   const auto size = load_le<std::uint64_t>(header.subspan(at_header_size));
   if (size != header_bytes) {
@@ -47,23 +47,23 @@ Result<void> check_frame(Bytes header, std::uint64_t base) {
 }
 
 // A part of the archive, as a range of the file.
-Result<Range> segment(Bytes header, std::uint64_t base, std::size_t field, std::string_view what) {
+Result<Range> segment(Bytes header, std::uint64_t base, std::size_t field, std::string_view label) {
   const Range relative = load_range(header.subspan(field));
   // As in IREE, the offset of an empty range is ignored.
   if (relative.length == 0) return Range{};
   const auto begin = checked::add(base, relative.offset);
   if (!begin || !checked::add(*begin, relative.length)) {
     return fail(broken(ErrorCode::bad_offset, "irpa_segments_end_in_64_bits", {base + field},
-                       "{} of {} bytes at offset {} from the header at byte {} ends beyond 2^64-1", what,
+                       "{} of {} bytes at offset {} from the header at byte {} ends beyond 2^64-1", label,
                        relative.length, relative.offset, base));
   }
   return Range{*begin, relative.length};
 }
 
-Result<void> check_table(const Range& table, std::uint64_t file_bytes, std::string_view what) {
+Result<void> check_table(const Range& table, std::uint64_t file_bytes, std::string_view label) {
   if (checked::range_fits(table.offset, table.length, file_bytes)) return {};
   return fail(broken(ErrorCode::truncated, "irpa_tables_are_complete", {file_bytes},
-                     "{} ends at byte {} but the file has {} bytes", what, table.end(), file_bytes));
+                     "{} ends at byte {} but the file has {} bytes", label, table.end(), file_bytes));
 }
 
 // Rejects a count that does not fit the size of the table, before the table is read.
@@ -94,7 +94,7 @@ Result<Header> read_header(Bytes bytes, std::uint64_t base, std::uint64_t file_b
   return header;
 }
 
-// Adds the bytes that a header requires to the total `read`. `header_too_large` if it exceeds the limit.
+// Adds the sizes of a header and its tables to the total `read`. `header_too_large` if it exceeds the limit.
 Result<void> count_read(const Header& header, std::uint64_t base, std::uint64_t limit, std::uint64_t& read) {
   for (const std::uint64_t bytes : {header_bytes, header.entries.length, header.metadata.length}) {
     const auto total = checked::add(read, bytes);
@@ -159,19 +159,19 @@ Result<std::vector<Range>> tables_of(const std::vector<Header>& headers) {
   }
   std::ranges::sort(tables);
   // Some sharing is harmless. The limit keeps the memory for the tables proportional to the file size.
-  std::uint64_t named = 0;
+  std::uint64_t total = 0;
   std::uint64_t covered = 0;
   std::uint64_t end = 0;
   for (const auto& table : tables) {
-    named += table.length;
+    total += table.length;
     if (table.end() > end) covered += table.end() - std::max(end, table.offset);
     end = std::max(end, table.end());
   }
-  if (named > 2 * covered) {
+  if (total > 2 * covered) {
     return fail(broken(ErrorCode::overlap, "irpa_tables_share_few_bytes", {tables[0].offset},
                        "entry tables and metadata add up to {} bytes but cover only {}: too many headers "
                        "share the same bytes",
-                       named, covered));
+                       total, covered));
   }
   return tables;
 }
@@ -184,7 +184,11 @@ std::optional<Need> first_unseen(const Seen& seen, const std::vector<Range>& tab
   if (table == tables.end()) return std::nullopt;
   const std::uint64_t begin = table->offset;
   std::uint64_t end = table->end();
-  for (++table; table != tables.end() && table->offset - end <= close_bytes; ++table) end = table->end();
+  // Tables may overlap.
+  const auto is_close = [&](const Range& range) {
+    return range.offset <= end || range.offset - end <= close_bytes;
+  };
+  for (++table; table != tables.end() && is_close(*table); ++table) end = std::max(end, table->end());
   return Need{begin, end - begin};
 }
 
@@ -220,15 +224,15 @@ class EntryReader {
   [[nodiscard]] Result<Raw> next(Bytes rest, std::uint64_t offset, std::uint64_t number) const {
     const auto outside = [&](std::uint64_t size) {
       return fail(broken(ErrorCode::bad_header, "irpa_entries_are_in_their_table", {offset},
-                         "entry {} has {} bytes but only {} bytes of the entry table are left", number, size,
-                         rest.size()));
+                         "entry {} needs {} bytes but only {} bytes of the entry table are left", number,
+                         size, rest.size()));
     };
     if (rest.size() < entry_header_bytes) return outside(entry_header_bytes);
     const auto kind = load_le<std::uint32_t>(rest.subspan(at_kind));
     if (kind >= entry_bytes.size()) {
       return fail(broken(ErrorCode::unsupported_encoding, "irpa_entry_kind_is_known", {offset + at_kind},
                          "entry {} has kind {} but only kinds 0 to 3 are supported", number, kind)
-                      .with_hint(from_iree));
+                      .with_hint(update_hint));
     }
     const auto size = load_le<std::uint64_t>(rest.subspan(at_entry_size));
     if (size < entry_bytes[kind]) {
@@ -245,8 +249,8 @@ class EntryReader {
     const auto note = HT_TRY(text(raw, at_note, "metadata"));
     const Kind kind{load_le<std::uint32_t>(raw.bytes.subspan(at_kind))};
     if (kind == Kind::skip && name != metadata_name) return {};
-    HT_TRY(use(raw, name.size()));
-    HT_TRY(use(raw, note.size()));
+    HT_TRY(count_metadata(raw, name.size()));
+    HT_TRY(count_metadata(raw, note.size()));
     if (kind == Kind::skip) return read_metadata_text(note, raw.offset, builder_.metadata());
     if (!is_utf8(name)) {
       return fail(broken(ErrorCode::bad_utf8, "irpa_names_are_utf8", {raw.offset + at_name},
@@ -260,20 +264,20 @@ class EntryReader {
   }
 
   [[nodiscard]] Result<std::string_view> text(const Raw& raw, std::size_t field,
-                                              std::string_view what) const {
+                                              std::string_view label) const {
     const Range range = load_range(raw.bytes.subspan(field));
     if (range.length == 0) return std::string_view();
     const auto found = part(metadata_, range.offset, range.length);
     if (!found) {
       return fail(broken(ErrorCode::bad_offset, "irpa_names_are_in_the_metadata", {raw.offset + field},
                          "entry {}: {} of {} bytes at offset {} is outside the metadata of {} bytes",
-                         raw.number, what, range.length, range.offset, metadata_.size()));
+                         raw.number, label, range.length, range.offset, metadata_.size()));
     }
     return as_text(*found);
   }
 
   // Keeps memory proportional to the file size, even if all entries name the same bytes.
-  Result<void> use(const Raw& raw, std::uint64_t bytes) {
+  Result<void> count_metadata(const Raw& raw, std::uint64_t bytes) {
     constexpr std::uint64_t always_allowed = 4096;
     metadata_used_ += bytes;
     if (metadata_used_ <= 2 * metadata_.size() + always_allowed) return {};
@@ -334,7 +338,7 @@ class EntryReader {
     Range range = load_range(raw.bytes.subspan(at_path));
     range.offset += header_.metadata.offset;
     if (const auto known = file_at_.find(range); known != file_at_.end()) return known->second;
-    HT_TRY(use(raw, path.size()));
+    HT_TRY(count_metadata(raw, path.size()));
     if (const auto fault = path_problem(path); !fault.empty()) {
       return fail(
           broken(ErrorCode::path_escapes, "irpa_external_paths_stay_inside", {raw.offset + at_path},

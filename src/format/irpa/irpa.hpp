@@ -41,10 +41,10 @@ inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{256} << 
                                    const ParseOptions& options = {});
 
 /// The archive in the layout of IREE's own builder, with one header. External entries of an IRPA catalog stay
-/// external; data of other formats is stored in the archive.
+/// external if `keep_external` is set; all other data is stored in the archive.
 [[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout);
 
-/// The note of an entry; empty if it only spells its type and shape differently.
+/// The note of an entry; empty if the note has only the entry's type and shape, in another spelling.
 [[nodiscard]] std::string_view note_beyond_type(const Entry& entry);
 
 inline constexpr Format format{.name = "irpa",

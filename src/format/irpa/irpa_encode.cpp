@@ -14,8 +14,8 @@ namespace {
 constexpr std::uint64_t entries_begin =
     (header_bytes + entry_alignment - 1) / entry_alignment * entry_alignment;
 
-// Checks the name and both orders only; IRPA stores any dtype, encoding or raw bytes.
-Result<void> check_orders(const Entry& entry) {
+// Checks only the name, the element order and the byte order; IRPA stores any dtype, encoding or raw bytes.
+Result<void> check_name_and_orders(const Entry& entry) {
   if (!is_utf8(entry.name)) {
     return fail(Error(ErrorCode::bad_utf8, "irpa_names_are_utf8",
                       format_text("tensor name '{}' is not valid UTF-8", to_utf8(entry.name)))
@@ -63,7 +63,7 @@ class ArchiveWriter {
         path_at_(catalog.files().size()) {}
 
   Result<void> add(const Entry& entry) {
-    HT_TRY(check_orders(entry));
+    HT_TRY(check_name_and_orders(entry));
     const auto note = HT_TRY(metadata_of(entry, tensor_notes_));
     const Kind kind = kind_of(entry);
     const MutableBytes bytes = begin_entry(kind, entry.name, note);
@@ -74,7 +74,7 @@ class ArchiveWriter {
     return {};
   }
 
-  /// Stored after all tensors, in an entry that other readers skip.
+  /// Adds the metadata in an entry that other readers skip. Called after all tensors were added.
   Result<void> add_metadata(const Metadata& metadata) {
     const auto note = HT_TRY(metadata_text(metadata));
     begin_entry(Kind::skip, metadata_name, note);
@@ -148,8 +148,9 @@ class ArchiveWriter {
     storage_bytes_ = *end;
     offsets_.push_back(begin);
     // Data that shares blocks keeps the alignment of the source, which may be smaller.
-    const std::uint64_t reached = *begin == 0 ? alignment_ : std::min(alignment_, *begin & (~*begin + 1));
-    store_le(bytes.subspan(at_minimum_alignment), reached);
+    const std::uint64_t minimum_alignment =
+        *begin == 0 ? alignment_ : std::min(alignment_, *begin & (~*begin + 1));
+    store_le(bytes.subspan(at_minimum_alignment), minimum_alignment);
     store_range(bytes.subspan(at_data), {*begin, entry.bytes});
     return {};
   }
@@ -157,8 +158,8 @@ class ArchiveWriter {
   // Returns the offset of the data in the storage. The storage starts at a multiple of the block size.
   [[nodiscard]] std::optional<std::uint64_t> place_for(const Entry& entry) const {
     if (block_bytes_ == 0) return checked::align_up(storage_bytes_, alignment_);
-    const std::uint64_t rest = (entry.offset - storage_bytes_) & (block_bytes_ - 1);
-    return checked::add(storage_bytes_, rest);
+    const std::uint64_t padding = (entry.offset - storage_bytes_) & (block_bytes_ - 1);
+    return checked::add(storage_bytes_, padding);
   }
 
   void put_external(MutableBytes bytes, const Entry& entry) {

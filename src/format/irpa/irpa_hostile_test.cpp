@@ -113,7 +113,7 @@ TEST(IrpaHostile, irpa_segments_end_in_64_bits) {
     expect_refusal(error_with(segment + 8, UINT64_MAX, {.allow_incomplete = true}), ErrorCode::bad_offset,
                    "irpa_segments_end_in_64_bits", segment);
   }
-  // The offsets of a linked header count from that header.
+  // The offsets of a linked header are relative to that header.
   auto second = archive({}, 1);
   store_le(MutableBytes(second).subspan(72), UINT64_MAX - 1);
   const auto first = archive({});
@@ -342,7 +342,7 @@ TEST(IrpaHostile, irpa_external_paths_stay_inside) {
   }
 }
 
-TEST(IrpaHostile, parsing_in_parts_reports_the_same_error_at_every_split) {
+TEST(IrpaHostile, parsing_in_parts_reports_the_same_error_for_every_truncation) {
   const auto whole = good_file();
   for (std::size_t size = 0; size < whole.size(); ++size) {
     const auto file = Bytes(whole).first(size);

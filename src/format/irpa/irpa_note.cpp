@@ -69,7 +69,7 @@ constexpr std::string_view before_dtype = R"(TENSORv0:{"type": "Tensor", "dtype"
 constexpr std::string_view before_shape = R"(, "shape": [)";
 constexpr std::string_view before_encoding = R"(], "encoding": ")";
 constexpr std::string_view before_logical_shape = R"(, "logical_shape": [)";
-constexpr std::string_view behind_shape = "]}";
+constexpr std::string_view after_shape = "]}";
 constexpr std::string_view between_dims = ", ";
 
 // The members that describe a tensor.
@@ -104,8 +104,8 @@ class JsonReader {
 
   // False if the text is not JSON or a member has the wrong type.
   bool read() {
-    return !document_.each<Unread>(
-        [this](std::string_view key, json::Value& value) { return member(key, value); }, unread);
+    return !document_.each<Unreadable>(
+        [this](std::string_view key, json::Value& value) { return member(key, value); }, unreadable);
   }
 
   // The members, as views of the document.
@@ -113,11 +113,11 @@ class JsonReader {
 
  private:
   // Carries no reason: metadata that cannot be read is kept verbatim.
-  struct Unread {};
-  using Failed = std::optional<Unread>;
+  struct Unreadable {};
+  using Failed = std::optional<Unreadable>;
 
-  static Unread unread(const json::Problem& /*problem*/) { return {}; }
-  static Failed unread_unless(bool is_read) { return is_read ? std::nullopt : Failed(Unread{}); }
+  static Unreadable unreadable(const json::Problem& /*problem*/) { return {}; }
+  static Failed unreadable_unless(bool is_read) { return is_read ? std::nullopt : Failed(Unreadable{}); }
 
   Failed member(std::string_view key, json::Value& value) {
     if (key == "type") return text(value, members.type);
@@ -127,26 +127,26 @@ class JsonReader {
     if (key == "logical_shape") return dims(value, members.logical_shape);
     // IREE repeats the dtype in `dtype_desc`.
     if (key != "dtype_desc") members.has_other_members = true;
-    return unread_unless(!document_.check(value));
+    return unreadable_unless(!document_.check(value));
   }
 
   Failed text(json::Value& value, std::optional<std::string_view>& into) {
     const auto found = document_.text(value);
-    if (!found || into) return Unread{};
+    if (!found || into) return Unreadable{};
     into = *found;
     return std::nullopt;
   }
 
   Failed dims(json::Value& value, std::optional<Dims>& into) {
-    if (into) return Unread{};
+    if (into) return Unreadable{};
     into.emplace();
-    return document_.each_element<Unread>(
+    return document_.each_element<Unreadable>(
         value,
         [&](json::Value& element) {
           const auto number = document_.natural(element);
-          return unread_unless(number && into->add(*number));
+          return unreadable_unless(number && into->add(*number));
         },
-        unread);
+        unreadable);
   }
 
   json::Document document_;
@@ -175,7 +175,7 @@ bool read_canonical(std::string_view metadata, Members& members) {
     if (!members.encoding || !text.take(before_logical_shape)) return false;
     if (!read_canonical_dims(text, members.logical_shape)) return false;
   }
-  return text.take(behind_shape) && text.done();
+  return text.take(after_shape) && text.done();
 }
 
 }  // namespace
@@ -213,12 +213,12 @@ std::optional<std::string> describe(const Entry& entry) {
     if (block_bytes(entry.dims, *encoding) != entry.bytes) return std::nullopt;
     return fmt::format("{}{}\"{}{}{}{}\"{}{}{}", before_dtype, byte_dtype, before_shape, entry.bytes,
                        before_encoding, encoding->name, before_logical_shape,
-                       fmt::join(entry.dims, between_dims), behind_shape);
+                       fmt::join(entry.dims, between_dims), after_shape);
   }
   const auto* const dtype = std::ranges::find(dtype_names, entry.dtype, &NamedDType::tag);
   if (dtype == dtype_names.end() || dense_bytes(entry.dims, dtype->bits) != entry.bytes) return std::nullopt;
   return fmt::format("{}{}\"{}{}{}", before_dtype, dtype->name, before_shape,
-                     fmt::join(entry.dims, between_dims), behind_shape);
+                     fmt::join(entry.dims, between_dims), after_shape);
 }
 
 Result<std::string> metadata_text(const Metadata& metadata) {

@@ -61,7 +61,7 @@ struct Description {
   [[nodiscard]] std::span<const std::int64_t> extents() const noexcept { return dims.span(); }
 };
 
-/// The type and shape of a tensor of this many bytes from its metadata. nullopt where the metadata is not a
+/// The type and shape of a tensor of this many bytes from its metadata. nullopt if the metadata is not a
 /// description, has an unknown dtype, or describes another number of bytes.
 [[nodiscard]] std::optional<Description> read_description(std::string_view metadata, std::uint64_t bytes,
                                                           json::Scratch& scratch);

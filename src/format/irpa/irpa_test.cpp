@@ -37,9 +37,9 @@ Encoded encode_and_compare(const Catalog& catalog, const EncodeOptions& layout =
   EXPECT_TRUE(encoded) << (encoded ? "" : to_string(encoded.error()));
   const auto parsed = parse(encoded->header, encoded->file_bytes);
   EXPECT_TRUE(parsed) << (parsed ? "" : to_string(parsed.error()));
-  const auto& again = std::get<Catalog>(*parsed);
-  EXPECT_TRUE(ht::testing::same_tensors(catalog, again));
-  EXPECT_EQ(encode(again, layout)->header, encoded->header);
+  const auto& reparsed = std::get<Catalog>(*parsed);
+  EXPECT_TRUE(ht::testing::same_tensors(catalog, reparsed));
+  EXPECT_EQ(encode(reparsed, layout)->header, encoded->header);
   return *encoded;
 }
 
@@ -94,8 +94,8 @@ TEST(Irpa, external_entries_refer_to_their_files) {
   EXPECT_EQ(catalog[1].file, 2U);
   EXPECT_EQ(catalog[2].file, 1U);
   const auto encoded = encode_and_compare(catalog);
-  const auto again = parse(encoded.header, encoded.file_bytes);
-  EXPECT_EQ(std::get<Catalog>(*again)[0].offset, 7U);
+  const auto reparsed = parse(encoded.header, encoded.file_bytes);
+  EXPECT_EQ(std::get<Catalog>(*reparsed)[0].offset, 7U);
 }
 
 TEST(Irpa, shards_of_other_formats_are_included) {
@@ -112,7 +112,7 @@ TEST(Irpa, shards_of_other_formats_are_included) {
   EXPECT_EQ(entry.offset, encoded->offsets[0]);
 }
 
-TEST(Irpa, linked_headers_count_from_their_own_base) {
+TEST(Irpa, offsets_are_relative_to_the_linked_header) {
   auto file = archive({{.name = "a", .length = 8}}, 8, 4096);
   file.resize(4096);
   const auto second = archive({{.name = "b", .length = 3}}, 3);
@@ -152,6 +152,19 @@ TEST(Irpa, adjacent_tables_are_requested_together) {
   const auto need = std::get<Need>(*parsed);
   EXPECT_EQ(need.offset, 96U);
   EXPECT_EQ(need.bytes, 80U + 80 + 76 + 3);
+}
+
+TEST(Irpa, close_tables_are_requested_together_after_overlapping_tables) {
+  constexpr std::uint64_t second = 2048;
+  auto first = archive({{.name = "a"}}, 0, second);
+  store_le(MutableBytes(first).subspan(56), std::uint64_t{100});  // the metadata is inside the entry table
+  const auto linked = archive({{.name = "b"}}, 0);
+  const std::vector<Seen::Part> headers{{second, Bytes(linked).first(88)}};
+  const auto parsed =
+      format_irpa::parse(Seen(Bytes(first).first(88), headers), second + linked.size()).value();
+  const auto need = std::get<Need>(parsed);
+  EXPECT_EQ(need.offset, 96U);
+  EXPECT_EQ(need.offset + need.bytes, second + 96 + 76 + 1);  // the entry and the name of the second header
 }
 
 TEST(Irpa, descriptions_define_dtype_and_shape) {
@@ -347,7 +360,7 @@ TEST(Irpa, unsupported_features_are_refused) {
   const std::vector<std::int64_t> dims{2, 2};
   const auto rule = [](const Catalog& catalog) {
     const auto encoded = encode(catalog, {});
-    return encoded ? "it was taken" : std::string(encoded.error().rule());
+    return encoded ? "it was encoded" : std::string(encoded.error().rule());
   };
   EXPECT_EQ(
       rule(catalog_of({{.dtype = U8::tag, .dims = dims, .order = ElementOrder::column_major, .bytes = 4}})),

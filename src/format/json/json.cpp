@@ -14,7 +14,7 @@ namespace {
 // that later exhaustion of memory is an error instead of std::terminate.
 [[maybe_unused]] const std::string simdjson_implementation = simdjson::get_active_implementation()->name();
 
-std::string_view words(simdjson::error_code error) {
+std::string_view describe_error(simdjson::error_code error) {
   switch (error) {
     case simdjson::UTF8_ERROR: return "not valid UTF-8";
     case simdjson::UNCLOSED_STRING: return "unterminated string";
@@ -60,16 +60,16 @@ std::optional<Problem> Document::open() {
     if (const auto error = parser.allocate(text_.size(), max_depth + 2)) return problem_of(error);
   }
   if (const auto error = parser.iterate(text_.data(), text_.size(), capacity_).get(document_)) {
-    return Problem{words(error), 0, error == simdjson::UTF8_ERROR};
+    return Problem{describe_error(error), 0, error == simdjson::UTF8_ERROR};
   }
   if (const auto error = document_.get_object().get(object_)) return problem_of(error);
   return std::nullopt;
 }
 
 std::optional<Problem> Document::close() {
-  const char* behind = nullptr;
-  if (document_.current_location().get(behind) == simdjson::SUCCESS) {
-    return Problem{"text continues after the object", static_cast<std::uint64_t>(behind - text_.data())};
+  const char* rest = nullptr;
+  if (document_.current_location().get(rest) == simdjson::SUCCESS) {
+    return Problem{"text continues after the object", static_cast<std::uint64_t>(rest - text_.data())};
   }
   return std::nullopt;
 }
@@ -81,15 +81,15 @@ std::optional<std::uint64_t> Document::offset_of(std::string_view read) const no
   return static_cast<std::uint64_t>(read.data() - text_.data());
 }
 
-Problem Document::problem(std::string_view what) {
+Problem Document::problem(std::string_view message) {
   const char* at = nullptr;
   if (document_.current_location().get(at) != simdjson::SUCCESS) at = text_.data() + text_.size();
-  return {what, static_cast<std::uint64_t>(at - text_.data())};
+  return {message, static_cast<std::uint64_t>(at - text_.data())};
 }
 
 Problem Document::problem_of(simdjson::error_code error) {
   if (error == simdjson::MEMALLOC) throw std::bad_alloc();
-  return problem(words(error));
+  return problem(describe_error(error));
 }
 
 Outcome<std::string_view> Document::key_of(Field& field) {
@@ -119,7 +119,7 @@ Outcome<std::string_view> Document::text(Value& value) {
 }
 
 std::optional<Problem> Document::check(Value& value, std::size_t depth) {  // NOLINT(misc-no-recursion)
-  if (depth > max_depth) return problem(words(simdjson::DEPTH_ERROR));
+  if (depth > max_depth) return problem(describe_error(simdjson::DEPTH_ERROR));
   const auto pass_on = [](const Problem& found) { return found; };
   const auto error_of = [&](const auto& read) -> std::optional<Problem> {
     if (read.error() != simdjson::SUCCESS) return problem_of(read.error());

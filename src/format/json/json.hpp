@@ -1,7 +1,7 @@
 // Strict JSON for headers, based on simdjson On-Demand.
 //
-// On-Demand does not validate values that it skips, so unused values go through `check`. Depth is bounded,
-// numbers are integers or errors, text is UTF-8.
+// On-Demand does not validate values that it skips, so unused values go through `check`. Nesting is bounded,
+// and the text must be UTF-8. Only integers are read as numbers; `check` also accepts other numbers.
 #pragma once
 
 #include <simdjson.h>
@@ -21,7 +21,7 @@ using Type = simdjson::ondemand::json_type;
 
 /// An error and its byte offset in the text.
 struct Problem {
-  std::string_view what;
+  std::string_view message;
   std::uint64_t offset = 0;
   bool is_bad_utf8 = false;
 };
@@ -62,7 +62,7 @@ class Document {
     return std::nullopt;
   }
 
-  // The same for nested objects, and for arrays, which call `on_element(value)` for each element.
+  // The same for nested objects, and for arrays, where `on_element(value)` is called for each element.
   template <class E, class OnField, class OnProblem>
   std::optional<E> each_field(Value& value, OnField&& on_field, OnProblem&& on_problem) {
     simdjson::ondemand::object object;
@@ -90,13 +90,13 @@ class Document {
   [[nodiscard]] Outcome<std::uint64_t> natural(Value& value);
   /// The unescaped string. It is valid as long as the document.
   [[nodiscard]] Outcome<std::string_view> text(Value& value);
-  /// Validates a value that is not used.
+  /// Validates a value that is not used. `depth` is its nesting depth; a member of the document has depth 2.
   [[nodiscard]] std::optional<Problem> check(Value& value, std::size_t depth = 2);
 
-  /// The offset of a key or text that was read; nullopt if it had escapes.
+  /// The offset in the text of a key that was read; nullopt if the key has escapes.
   [[nodiscard]] std::optional<std::uint64_t> offset_of(std::string_view read) const noexcept;
   /// A problem at the current position.
-  [[nodiscard]] Problem problem(std::string_view what);
+  [[nodiscard]] Problem problem(std::string_view message);
   [[nodiscard]] Problem problem_of(simdjson::error_code error);
 
  private:

@@ -17,7 +17,7 @@ std::string read(std::string_view text) {
         return document.check(value);
       },
       [](const Problem& found) { return found; });
-  return problem ? "problem: " + std::string(problem->what) : seen;
+  return problem ? "problem: " + std::string(problem->message) : seen;
 }
 
 void expect_refusal(std::string_view text) { EXPECT_EQ(read(text).find("problem: "), 0U) << text; }
@@ -117,8 +117,8 @@ TEST(Json, problems_have_an_offset) {
   EXPECT_NEAR(static_cast<double>(problem->offset), 11, 1);
 }
 
-TEST(Json, uses_text_in_place_if_padding_follows) {
-  // Digits follow the text. A parser that reads past the end of the text would take them for its own.
+TEST(Json, bytes_that_follow_the_text_are_not_parsed) {
+  // Digits follow the text. A parser that reads past the end would accept them as part of the text.
   for (const std::string text : {R"({"a":1)", R"({"a":12)", R"({"a":"b)", R"({"a)"}) {
     const std::string all = text + std::string(200, '1');
     Document document(bytes_of(all).first(text.size()), bytes_of(all).subspan(text.size()));

@@ -31,9 +31,9 @@ Error malformed(ErrorCode code, std::string_view rule, const FilePlace& place,
 }
 
 /// Text of the file for a message: truncated if long, and valid UTF-8.
-std::string shown(std::string_view text) {
-  constexpr std::size_t most = 40;
-  return to_utf8(text.substr(0, most)) + (text.size() > most ? "…" : "");
+std::string excerpt(std::string_view text) {
+  constexpr std::size_t max_bytes = 40;
+  return to_utf8(text.substr(0, max_bytes)) + (text.size() > max_bytes ? "…" : "");
 }
 
 /// The major version.
@@ -107,7 +107,7 @@ class LiteralReader {
     }
     skip_space();
     if (at_ != text_.size()) {
-      return fail(malformed(ErrorCode::bad_header, "npy_header_ends_with_its_dict", {here()},
+      return fail(malformed(ErrorCode::bad_header, "npy_header_ends_with_its_dict", {offset()},
                             "{} follows the dict in the header", found()));
     }
     return std::move(literal_);
@@ -116,12 +116,12 @@ class LiteralReader {
  private:
   Result<void> read_item() {
     skip_space();
-    const std::uint64_t key_at = here();
+    const std::uint64_t key_at = offset();
     const std::string_view key = HT_TRY(read_string());
     const auto known = static_cast<std::size_t>(std::ranges::find(keys, key) - keys.begin());
     if (known == keys.size()) {
       return fail(malformed(ErrorCode::bad_header, "npy_header_keys_are_known", {key_at},
-                            "header key '{}' is unknown", shown(key)));
+                            "header key '{}' is unknown", excerpt(key)));
     }
     if (has_[known]) {
       return fail(malformed(ErrorCode::duplicate_key, "npy_header_keys_are_unique", {key_at},
@@ -136,7 +136,7 @@ class LiteralReader {
   }
 
   Result<void> read_descr_text() {
-    literal_.descr_at = here();
+    literal_.descr_at = offset();
     if (front() == '[' || front() == '(') {
       return fail(
           malformed(ErrorCode::bad_dtype, "npy_dtype_has_no_fields", {literal_.descr_at},
@@ -154,19 +154,19 @@ class LiteralReader {
     if (word != "True" && word != "False") {
       return fail(malformed(ErrorCode::bad_header, "npy_fortran_order_is_true_or_false", {begin_ + begin},
                             "fortran_order is '{}', not True or False",
-                            shown(text_.substr(begin, std::max<std::size_t>(word.size(), 1)))));
+                            excerpt(text_.substr(begin, std::max<std::size_t>(word.size(), 1)))));
     }
     literal_.fortran_order = word == "True";
     return {};
   }
 
   Result<void> read_shape() {
-    literal_.shape_at = here();
+    literal_.shape_at = offset();
     if (!take('(')) return fail(not_a_tuple());
     auto& shape = literal_.shape;
     while (!take(')')) {
       if (shape.size() == max_rank) {
-        return fail(malformed(ErrorCode::bad_shape, "npy_rank_is_at_most_64", {here()},
+        return fail(malformed(ErrorCode::bad_shape, "npy_rank_is_at_most_64", {offset()},
                               "shape has more than {} dimensions", max_rank));
       }
       shape.push_back(HT_TRY(read_dim()));
@@ -183,7 +183,7 @@ class LiteralReader {
     skip_space();
     const std::size_t begin = at_;
     if (front() == '-') {
-      return fail(malformed(ErrorCode::bad_shape, "dims_are_not_negative", {here()},
+      return fail(malformed(ErrorCode::bad_shape, "dims_are_not_negative", {offset()},
                             "dimension {} of the shape is negative", literal_.shape.size()));
     }
     std::int64_t dim = 0;
@@ -200,7 +200,7 @@ class LiteralReader {
     if (digits == 0 || has_suffix || (digits > 1 && text_[begin] == '0')) {
       return fail(malformed(ErrorCode::bad_shape, "npy_dims_are_whole_numbers", {begin_ + begin},
                             "dimension {} of the shape is not an integer: '{}'", literal_.shape.size(),
-                            shown(text_.substr(begin, at_ - begin + 1))));
+                            excerpt(text_.substr(begin, at_ - begin + 1))));
     }
     return dim;
   }
@@ -215,7 +215,7 @@ class LiteralReader {
     const auto end = text_.find_first_of(std::string_view(stops.data(), stops.size()), begin);
     at_ = std::min(end, text_.size());
     if (front() != quote) {
-      return fail(malformed(ErrorCode::bad_header, "npy_strings_are_closed_and_plain", {here()},
+      return fail(malformed(ErrorCode::bad_header, "npy_strings_are_closed_and_plain", {offset()},
                             "string at byte {} has {} before its closing quote", begin_ + begin - 1,
                             found()));
     }
@@ -228,9 +228,9 @@ class LiteralReader {
                      "shape is not a tuple of integers such as (2, 3), (3,) or ()");
   }
 
-  Error expected(std::string_view what) const {
-    return malformed(ErrorCode::bad_header, "npy_header_is_a_dict_literal", {here()},
-                     "header has {} where {} is expected", found(), what);
+  Error expected(std::string_view token) const {
+    return malformed(ErrorCode::bad_header, "npy_header_is_a_dict_literal", {offset()},
+                     "header has {} where {} is expected", found(), token);
   }
 
   [[nodiscard]] std::string found() const {
@@ -251,7 +251,7 @@ class LiteralReader {
   }
   /// NUL at the end, which is not valid in a header either.
   [[nodiscard]] char front() const { return at_ < text_.size() ? text_[at_] : '\0'; }
-  [[nodiscard]] std::uint64_t here() const { return begin_ + at_; }
+  [[nodiscard]] std::uint64_t offset() const { return begin_ + at_; }
 
   std::string_view text_;
   std::uint64_t begin_;
@@ -294,14 +294,14 @@ std::string_view hint_for(std::string_view code) {
   }
 }
 
-Error unknown(std::string_view text, std::string_view code, std::uint64_t offset) {
+Error unsupported_dtype(std::string_view text, std::string_view code, std::uint64_t offset) {
   if (code.starts_with('O')) {
     return malformed(ErrorCode::bad_dtype, "npy_elements_are_not_pickled", {offset},
                      "array holds pickled Python objects, which can run code when loaded")
         .with_hint("if you trust the file, load it with numpy and save its numbers with a plain dtype");
   }
   return malformed(ErrorCode::bad_dtype, "npy_dtype_is_known", {offset}, "dtype '{}' is not supported",
-                   shown(text))
+                   excerpt(text))
       .with_hint(hint_for(code));
 }
 
@@ -315,9 +315,9 @@ Result<Descr> read_descr(std::string_view text, std::uint64_t offset) {
   const bool has_order = !text.empty() && std::string_view("<>=|").find(text[0]) != std::string_view::npos;
   const std::string_view code = has_order ? text.substr(1) : text;
   const auto row = std::ranges::find(rows, code, &Row::code);
-  if (row == rows.end()) return fail(unknown(text, code, offset));
+  if (row == rows.end()) return fail(unsupported_dtype(text, code, offset));
   if (is_one_byte(*row)) return Descr{row->dtype, ByteOrder::little};
-  // For numpy '=' or a missing order means the native order, which is little-endian here.
+  // For numpy, '=' or a missing order means the native order, which is little-endian here.
   const char order = has_order ? text[0] : '=';
   if (order == '|') {
     return fail(malformed(ErrorCode::bad_dtype, "npy_wide_dtypes_have_a_byte_order", {offset},
@@ -392,7 +392,8 @@ Result<void> check_alignment(std::uint64_t alignment) {
                   .with_hint("use --align 4096: numpy.load accepts headers of up to 10000 bytes"));
 }
 
-/// The dict as numpy writes it, with spaces after it so that the growing dimension can be rewritten in place.
+/// The dict as numpy writes it. The spaces after it are room to rewrite one dimension in place when the array
+/// grows: the first one, or in column-major order the last one.
 std::string dict_of(const Entry& entry, const std::string& descr) {
   const bool column_major = entry.order == ElementOrder::column_major && entry.dims.size() > 1;
   std::string text =
@@ -402,13 +403,13 @@ std::string dict_of(const Entry& entry, const std::string& descr) {
   }
   text += entry.dims.size() == 1 ? ",), }" : "), }";
   if (entry.dims.empty()) return text;
-  constexpr std::size_t digits_to_grow_to = 21;
+  constexpr std::size_t reserved_digits = 21;
   const auto grows = column_major ? entry.dims.back() : entry.dims.front();
-  return text.append(digits_to_grow_to - std::to_string(grows).size(), ' ');
+  return text.append(reserved_digits - std::to_string(grows).size(), ' ');
 }
 
 /// All bytes before the data. numpy pads with at least one space, even if the data is aligned already.
-std::vector<std::byte> wrapped(std::string_view dict, std::uint64_t data_offset, bool is_long) {
+std::vector<std::byte> encode_header(std::string_view dict, std::uint64_t data_offset, bool is_long) {
   const std::uint64_t preamble = is_long ? long_preamble : short_preamble;
   std::vector<std::byte> header(static_cast<std::size_t>(data_offset), std::byte{' '});
   const MutableBytes all(header);
@@ -469,7 +470,7 @@ Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout) {
   const auto begin = is_long ? data_offset(long_preamble) : offset_if_short;
   const auto end = begin ? checked::add(*begin, entry.bytes) : std::nullopt;
   if (!end) return fail(file_too_large());
-  return Encoded{.header = wrapped(dict, *begin, is_long), .offsets = {begin}, .file_bytes = *end};
+  return Encoded{.header = encode_header(dict, *begin, is_long), .offsets = {begin}, .file_bytes = *end};
 }
 
 }  // namespace ht::inline v1::format_npy

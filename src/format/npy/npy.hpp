@@ -28,7 +28,7 @@ inline constexpr std::size_t max_rank = 64;
                                    const ParseOptions& options = {});
 
 /// The file for a catalog of one dense tensor, byte for byte as numpy writes it. The tensor name is not
-/// stored: the file name stands for it.
+/// stored; readers take it from the file name.
 [[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout);
 
 inline constexpr Format format{

@@ -99,10 +99,10 @@ TEST(Npy, alignment_can_be_raised) {
     ASSERT_TRUE(encoded) << alignment;
     EXPECT_EQ(encoded->header.size(), std::max<std::uint64_t>(alignment, 128));
     EXPECT_EQ(encoded->header[6], std::byte{alignment > 65536 ? std::uint8_t{2} : std::uint8_t{1}});
-    const auto again = format_npy::parse(encoded->header, encoded->file_bytes, {.stem = "w"});
-    ASSERT_TRUE(again) << to_string(again.error());
-    EXPECT_TRUE(testing::same_tensors(std::get<Catalog>(*again), catalog));
-    EXPECT_EQ(std::get<Catalog>(*again)[0].offset, encoded->offsets[0]);
+    const auto reparsed = format_npy::parse(encoded->header, encoded->file_bytes, {.stem = "w"});
+    ASSERT_TRUE(reparsed) << to_string(reparsed.error());
+    EXPECT_TRUE(testing::same_tensors(std::get<Catalog>(*reparsed), catalog));
+    EXPECT_EQ(std::get<Catalog>(*reparsed)[0].offset, encoded->offsets[0]);
   }
 }
 
@@ -149,7 +149,7 @@ TEST(Npy, every_dtype_is_read_and_written_in_both_byte_orders) {
   }
 }
 
-TEST(Npy, versions_2_and_3_have_long_lengths) {
+TEST(Npy, versions_2_and_3_have_a_header_length_of_4_bytes) {
   for (const char version : {'\2', '\3'}) {
     const auto catalog =
         parsed(file_of("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n", 8, version));
@@ -169,7 +169,7 @@ TEST(Npy, dict_is_read_like_in_python) {
   }
 }
 
-TEST(Npy, fortran_order_counts_from_rank_2_on) {
+TEST(Npy, fortran_order_is_ignored_below_rank_2) {
   const auto order_of = [](const std::string& shape, std::size_t bytes) {
     return parsed(file_of("{'descr': '|u1', 'fortran_order': True, 'shape': " + shape + ", }", bytes))[0]
         .order;
@@ -179,7 +179,7 @@ TEST(Npy, fortran_order_counts_from_rank_2_on) {
   EXPECT_EQ(order_of("(3, 2)", 6), ElementOrder::column_major);
 }
 
-TEST(Npy, ranks_up_to_64_and_empty_dims_are_read) {
+TEST(Npy, rank_64_with_a_dimension_of_0_is_read) {
   std::string shape = "(0";
   for (int i = 1; i < 64; ++i) shape += ",1";
   const auto catalog = parsed(file_of("{'descr':'<f8','fortran_order':False,'shape':" + shape + ")}", 0));
@@ -188,7 +188,7 @@ TEST(Npy, ranks_up_to_64_and_empty_dims_are_read) {
   EXPECT_EQ(catalog[0].bytes, 0U);
 }
 
-TEST(Npy, headers_only_accepts_a_file_without_data) {
+TEST(Npy, allow_incomplete_accepts_a_file_without_data) {
   const auto file = as_numpy_writes("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", 118);
   EXPECT_FALSE(format_npy::parse(bytes_of(file), file.size()));
   const auto result = format_npy::parse(bytes_of(file), file.size(), {.stem = "w", .allow_incomplete = true});

@@ -25,12 +25,12 @@ struct Tensors {
 };
 
 // Checks the items of a header and adds them to a catalog.
-class TensorPlacer {
+class ItemReader {
  public:
-  TensorPlacer(HeaderItems items, Bytes text)
+  ItemReader(HeaderItems items, Bytes text)
       : items_(std::move(items)), text_(text), tensors_{.data_end = data_begin_} {}
 
-  Result<Tensors> place() && {
+  Result<Tensors> read() && {
     auto& builder = tensors_.builder;
     HT_TRY(builder.reserve(items_.tensors, items_.name_bytes, items_.dims));
     HT_TRY(builder.metadata().reserve(items_.values, items_.key_bytes, items_.value_bytes));
@@ -44,14 +44,14 @@ class TensorPlacer {
       if (item.is_metadata) {
         HT_TRY(builder.metadata().add(name, in.text(in.number())));
       } else {
-        HT_TRY(place_tensor(name, length_bytes + at, in));
+        HT_TRY(read_tensor(name, length_bytes + at, in));
       }
     }
     return std::move(tensors_);
   }
 
  private:
-  Result<void> place_tensor(std::string_view name, std::uint64_t at, Unpacker& in) {
+  Result<void> read_tensor(std::string_view name, std::uint64_t at, Unpacker& in) {
     auto& builder = tensors_.builder;
     for (auto dim = in.number(); dim != end_of_dims; dim = in.number()) {
       HT_TRY(builder.add_dim(static_cast<std::int64_t>(dim - 1)));
@@ -189,7 +189,7 @@ Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOpti
     return Need{0, std::min(file_bytes, data_begin + simdjson::SIMDJSON_PADDING)};
   const Bytes text = prefix.subspan(length_bytes, static_cast<std::size_t>(length));
   const Bytes follows = prefix.subspan(static_cast<std::size_t>(data_begin));
-  auto tensors = HT_TRY(TensorPlacer(HT_TRY(read_header(text, follows, options)), text).place());
+  auto tensors = HT_TRY(ItemReader(HT_TRY(read_header(text, follows, options)), text).read());
   const std::uint64_t end =
       tensors.data_end ? *tensors.data_end : HT_TRY(check_tiling(tensors.builder, data_begin));
   HT_TRY(check_end(end, file_bytes, options.allow_incomplete));

@@ -28,7 +28,7 @@ inline constexpr std::size_t max_rank = 64;
 /// Appends `"__metadata__":{…}`. `would_lose` for values that are not strings.
 [[nodiscard]] Result<void> append_metadata(std::string& out, const Metadata& metadata);
 
-/// Keeps all of the JSON but its metadata, and pads the header with spaces.
+/// Replaces the metadata in the JSON, keeps all other members byte for byte, and pads the header with spaces.
 [[nodiscard]] Result<Format::EditedHeader> edit(const Format::HeaderEdit& edit);
 
 /// The order of the reference crate: by dtype, the largest alignment first, then by name.

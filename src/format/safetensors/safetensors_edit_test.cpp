@@ -53,7 +53,7 @@ TEST(SafetensorsEdit, replaces_metadata_at_any_position) {
   }
 }
 
-TEST(SafetensorsEdit, adds_the_first_and_removes_the_last) {
+TEST(SafetensorsEdit, adds_the_first_value_and_removes_the_last) {
   const std::string t(tensor);
   const std::string member = R"("__metadata__":{"k":"v"})";
   EXPECT_EQ(after(object(t, 50), {{"k", "v"}}), object(member + "," + t, 49 - member.size()));
@@ -78,14 +78,14 @@ TEST(SafetensorsEdit, escapes_strings) {
   EXPECT_TRUE(after(object(tensor, 200), pairs));
 }
 
-TEST(SafetensorsEdit, metadata_fits_the_slack) {
+TEST(SafetensorsEdit, metadata_fits_the_padding) {
   const std::string member = R"("__metadata__":{"k":"v"},)";
   const std::string t(tensor);
   EXPECT_EQ(after(object(t, member.size()), {{"k", "v"}}), object(member + t)) << "exactly";
   const auto refused = after(object(t, member.size() - 1), {{"k", "v"}});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ErrorCode::header_too_large);
-  EXPECT_EQ(refused.error().rule(), "metadata_fits_the_slack");
+  EXPECT_EQ(refused.error().rule(), "metadata_fits_the_padding");
   const auto old_bytes = 8 + t.size() + 2 + member.size() - 1;
   EXPECT_EQ(refused.error().message(), "the header needs " + std::to_string(old_bytes + 1) +
                                            " bytes and has " + std::to_string(old_bytes) +
@@ -108,9 +108,7 @@ TEST(SafetensorsEdit, grows_by_whole_blocks_with_slack) {
   }
 }
 
-TEST(SafetensorsEdit, has_no_data_to_move_without_tensors) {
-  EXPECT_TRUE(after("{}", {{"k", "v"}}, false, 0));
-}
+TEST(SafetensorsEdit, header_without_tensors_can_grow) { EXPECT_TRUE(after("{}", {{"k", "v"}}, false, 0)); }
 
 TEST(SafetensorsEdit, refuses_values_that_safetensors_cannot_store) {
   const auto file = safetensors_file(object(tensor, 100), 4);
@@ -119,6 +117,17 @@ TEST(SafetensorsEdit, refuses_values_that_safetensors_cannot_store) {
   EXPECT_TRUE(metadata.add("n", std::uint8_t{1}));
   EXPECT_EQ(edit({file, file.size(), catalog, metadata, true}).error().rule(),
             "safetensors_metadata_values_are_strings");
+}
+
+TEST(SafetensorsEdit, edit_sees_the_whole_header) {
+  const auto file = safetensors_file(object(tensor), 4);
+  const auto catalog = std::get<Catalog>(parse(file, file.size()).value());
+  for (const std::size_t seen : {std::size_t{0}, std::size_t{7}, std::size_t{8}, file.size() - 5}) {
+    const auto refused = edit({Bytes(file).first(seen), file.size(), catalog, catalog.metadata(), false});
+    ASSERT_FALSE(refused) << seen;
+    EXPECT_EQ(refused.error().code(), ErrorCode::internal);
+    EXPECT_EQ(refused.error().rule(), "edit_sees_the_whole_header");
+  }
 }
 
 }  // namespace

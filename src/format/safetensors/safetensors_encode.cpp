@@ -11,7 +11,7 @@
 namespace ht::inline v1::format_safetensors {
 namespace {
 
-constexpr std::string_view rename_tensor = "rename the tensor with --rename OLD=NEW";
+constexpr std::string_view rename_hint = "rename the tensor with --rename OLD=NEW";
 
 // The reference crate sorts tensors by dtype, in the reverse order of this list, then by name. The largest
 // alignment comes first.
@@ -27,9 +27,9 @@ constexpr int canonical_rank(DTypeTag tag) noexcept {
   return found == canonical_dtypes.end() ? -1 : static_cast<int>(found - canonical_dtypes.begin());
 }
 
-Error invalid_utf8(std::string_view what, std::string_view name, std::string_view hint) {
+Error invalid_utf8(std::string_view subject, std::string_view name, std::string_view hint) {
   return Error(ErrorCode::would_lose, "safetensors_strings_are_utf8",
-               format_text("{} '{}' is not valid UTF-8, as safetensors requires", what, to_utf8(name)))
+               format_text("{} '{}' is not valid UTF-8, as safetensors requires", subject, to_utf8(name)))
       .with_hint(hint);
 }
 
@@ -42,16 +42,16 @@ Result<void> append_tensor(std::string& out, const Entry& entry, std::uint64_t b
                                  dtype ? dtype->name : "a user-defined dtype"));
   }
   if (!is_utf8(entry.name))
-    return fail(invalid_utf8("tensor name", entry.name, rename_tensor).at_tensor(entry.name));
+    return fail(invalid_utf8("tensor name", entry.name, rename_hint).at_tensor(entry.name));
   if (entry.name == metadata_key) {
-    return fail(would_lose_error("safetensors_name_is_not_reserved", entry, rename_tensor,
+    return fail(would_lose_error("safetensors_name_is_not_reserved", entry, rename_hint,
                                  "tensor name '__metadata__' is reserved in safetensors"));
   }
   if (entry.dims.size() > max_rank) {
-    return fail(would_lose_error(
-        "safetensors_carries_at_most_64_dims", entry, "reshape the tensor to fewer dimensions",
-        "tensor '{}' has {} dimensions, and a safetensors file is read with at most {}", entry.name,
-        entry.dims.size(), max_rank));
+    return fail(would_lose_error("safetensors_carries_at_most_64_dims", entry,
+                                 "reshape the tensor to fewer dimensions",
+                                 "tensor '{}': rank {} exceeds the limit of {} for safetensors", entry.name,
+                                 entry.dims.size(), max_rank));
   }
   const auto bytes = dense_bytes(entry.dims, dtype->bits);
   if (bytes != entry.bytes) {
@@ -101,35 +101,35 @@ struct TextRange {
 };
 
 // Scans a text that is known to be JSON. For any other text it stays within bounds.
-class Walk {
+class JsonScanner {
  public:
-  explicit Walk(std::string_view text) : text_(text) {}
+  explicit JsonScanner(std::string_view text) : text_(text) {}
 
   [[nodiscard]] std::size_t at() const noexcept { return at_; }
-  /// The next character that is not white space; NUL at the end.
-  char next() noexcept {
+  /// Skips white space and returns the next character without skipping it; NUL at the end.
+  char peek() noexcept {
     at_ = std::min(text_.find_first_not_of(json::white_space, at_), text_.size());
     return at_ < text_.size() ? text_[at_] : '\0';
   }
-  void pass() noexcept { at_ = std::min(at_ + 1, text_.size()); }
-  void pass_string() noexcept {
-    for (pass(); at_ < text_.size() && text_[at_] != '"'; pass()) {
-      if (text_[at_] == '\\') pass();
+  void skip() noexcept { at_ = std::min(at_ + 1, text_.size()); }
+  void skip_string() noexcept {
+    for (skip(); at_ < text_.size() && text_[at_] != '"'; skip()) {
+      if (text_[at_] == '\\') skip();
     }
-    pass();
+    skip();
   }
-  void pass_value() noexcept {
+  void skip_value() noexcept {
     std::size_t depth = 0;
     do {
-      const char c = next();
+      const char c = peek();
       if (c == '"') {
-        pass_string();
+        skip_string();
         continue;
       }
       if (c == '{' || c == '[') ++depth;
       if (c == '}' || c == ']') --depth;
       if (c == '{' || c == '[' || c == '}' || c == ']' || c == ',' || c == ':') {
-        pass();
+        skip();
       } else {
         at_ = std::min(text_.find_first_of(" \t\r\n,:]}", at_), text_.size());
       }
@@ -157,19 +157,19 @@ bool is_metadata_key(std::string_view key) {
 
 // The metadata member of the object, including its key; nullopt if there is none.
 std::optional<TextRange> find_metadata(std::string_view text) {
-  Walk walk(text);
-  walk.next();
-  walk.pass();
-  while (walk.next() == '"') {
-    const std::size_t begin = walk.at();
-    walk.pass_string();
-    const bool is_metadata_entry = is_metadata_key(text.substr(begin, walk.at() - begin));
-    walk.next();
-    walk.pass();
-    walk.pass_value();
-    if (is_metadata_entry) return TextRange{begin, walk.at()};
-    if (walk.next() != ',') break;
-    walk.pass();
+  JsonScanner scanner(text);
+  scanner.peek();
+  scanner.skip();
+  while (scanner.peek() == '"') {
+    const std::size_t begin = scanner.at();
+    scanner.skip_string();
+    const bool is_metadata_entry = is_metadata_key(text.substr(begin, scanner.at() - begin));
+    scanner.peek();
+    scanner.skip();
+    scanner.skip_value();
+    if (is_metadata_entry) return TextRange{begin, scanner.at()};
+    if (scanner.peek() != ',') break;
+    scanner.skip();
   }
   return std::nullopt;
 }
@@ -230,7 +230,7 @@ Result<void> append_metadata(std::string& out, const Metadata& metadata) {
 Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout) {
   Encoded encoded;
   encoded.offsets.reserve(catalog.size());
-  // Reserves the length field, which is stored at the end.
+  // Room for the length field, which is filled in last.
   std::string header(sizeof(std::uint64_t), '\0');
   header += '{';
   if (!catalog.metadata().empty()) {
@@ -251,25 +251,27 @@ Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout) {
   const auto data_begin = begin_of_data(catalog, header.size(), layout);
   const auto file_bytes = end && data_begin ? checked::add(*end, *data_begin) : std::nullopt;
   if (!file_bytes) return fail(file_too_large());
-  if (*data_begin - sizeof(std::uint64_t) > default_max_header_bytes) {
+  const std::uint64_t header_bytes = *data_begin - sizeof(std::uint64_t);
+  if (header_bytes > default_max_header_bytes) {
     return fail(Error(ErrorCode::header_too_large, "safetensors_header_can_be_read",
-                      format_text("header would have {} bytes but readers accept at most {}", *data_begin,
+                      format_text("header would have {} bytes but readers accept at most {}", header_bytes,
                                   default_max_header_bytes))
                     .with_hint("use --shard-size, or a smaller --align"));
   }
   header.resize(static_cast<std::size_t>(*data_begin), ' ');
   const Bytes bytes = bytes_of(header);
   encoded.header.assign(bytes.begin(), bytes.end());
-  store_le(MutableBytes(encoded.header), *data_begin - sizeof(std::uint64_t));
+  store_le(MutableBytes(encoded.header), header_bytes);
   for (auto& offset : encoded.offsets) *offset += *data_begin;
   encoded.file_bytes = *file_bytes;
   return encoded;
 }
 
 Result<Format::EditedHeader> edit(const Format::HeaderEdit& edit) {
+  if (edit.seen.size() < length_bytes) return fail(incomplete_header(edit));
   const auto length = load_le<std::uint64_t>(edit.seen);
   const auto old = part(edit.seen, length_bytes, length);
-  if (!old) return fail(Error(ErrorCode::internal));
+  if (!old) return fail(incomplete_header(edit));
   const std::string text = HT_TRY(with_metadata(as_text(*old), edit.metadata));
   Format::EditedHeader header{.bytes = {}, .old_bytes = length_bytes + length};
   const auto begin = HT_TRY(data_begin_for(length_bytes + text.size(), header.old_bytes, edit));

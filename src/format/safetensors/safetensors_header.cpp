@@ -10,7 +10,7 @@
 namespace ht::inline v1::format_safetensors {
 namespace {
 
-// The fields of the current tensor except its name and dims, which are packed at once.
+// The fields of the current tensor except its name and dims, which are packed as soon as they are read.
 struct TensorInfo {
   std::optional<std::size_t> dtype;
   std::array<std::uint64_t, 2> offsets{};
@@ -47,7 +47,7 @@ class HeaderReader {
       return ht::broken(ErrorCode::bad_utf8, "safetensors_header_is_utf8", {at}, "header is not valid UTF-8");
     }
     return ht::broken(ErrorCode::bad_header, "safetensors_header_is_json", {at},
-                      "header is not valid JSON at byte {}: {}", at, problem.what);
+                      "header is not valid JSON at byte {}: {}", at, problem.message);
   }
 
   Failure read_member(std::string_view key, json::Value& value) {
@@ -101,13 +101,13 @@ class HeaderReader {
     return {};
   }
 
-  Failure twice(std::string_view field) {
+  Failure duplicate_field(std::string_view field) {
     return broken(ErrorCode::duplicate_key, "tensor_info_fields_are_unique",
                   "header has two {} for tensor '{}'", field, *name_);
   }
 
   Failure read_dtype(json::Value& value) {
-    if (info_.dtype) return twice("dtype");
+    if (info_.dtype) return duplicate_field("dtype");
     const auto text = document_.text(value);
     if (!text)
       return broken(ErrorCode::bad_dtype, "dtype_is_a_string", "tensor '{}': dtype is not a string", *name_);
@@ -118,7 +118,7 @@ class HeaderReader {
   }
 
   Failure read_shape(json::Value& value) {
-    if (std::exchange(info_.has_shape, true)) return twice("shape");
+    if (std::exchange(info_.has_shape, true)) return duplicate_field("shape");
     const auto not_a_list = [&](const json::Problem&) {
       return broken(ErrorCode::bad_shape, "shape_is_a_list_of_sizes",
                     "tensor '{}': shape is not a list of integers from 0 to 2^64-1", *name_);
@@ -146,7 +146,7 @@ class HeaderReader {
   }
 
   Failure read_offsets(json::Value& value) {
-    if (std::exchange(info_.has_offsets, true)) return twice("data_offsets");
+    if (std::exchange(info_.has_offsets, true)) return duplicate_field("data_offsets");
     const auto not_a_pair = [&](const json::Problem&) {
       return broken(ErrorCode::bad_offset, "data_offsets_are_a_pair",
                     "tensor '{}': data_offsets are not a pair of integers from 0 to 2^64-1", *name_);
@@ -235,7 +235,7 @@ class PlainHeaderReader {
     return text_.take('}');
   }
 
-  // In the order of the safetensors library.
+  // Expects the fields in the order in which the safetensors library writes them.
   bool read_tensor() {
     if (!text_.take(R"("dtype":")")) return false;
     const auto dtype_name = text_.string();
@@ -276,25 +276,35 @@ bool is_escaped(std::string_view text, std::size_t at) {
   return (at - before) % 2 == 0;
 }
 
-// The offset of the first array with more elements than a shape may have. The search allocates no memory; a
-// JSON parser's index takes several bytes per element.
-std::optional<std::size_t> find_long_array(std::string_view text) {
-  std::optional<std::size_t> array;
+// The offset of the first shape of a tensor that has too many dimensions. The search allocates no memory; a
+// JSON parser's index takes several bytes per dimension. Long arrays in other fields are allowed.
+std::optional<std::size_t> find_long_shape(std::string_view text) {
+  std::optional<std::size_t> shape;
+  std::string_view last_string;
+  std::size_t depth = 0;  // open braces; fields of a tensor are at depth 2
   std::size_t commas = 0;
+  char previous = 0;  // the last character that is not white space
   for (std::size_t at = 0; at < text.size(); ++at) {
     const char letter = text[at];
+    if (json::white_space.find(letter) != std::string_view::npos) continue;
     if (letter == '"') {
+      const std::size_t begin = at + 1;
       do at = text.find('"', at + 1);
       while (at != text.npos && is_escaped(text, at));
       if (at == text.npos) return std::nullopt;
+      last_string = text.substr(begin, at - begin);
     } else if (letter == '[') {
-      array = at;
+      const bool is_shape = depth == 2 && previous == ':' && last_string == "shape";
+      shape = is_shape ? std::optional(at) : std::nullopt;
       commas = 0;
     } else if (letter == ']' || letter == '{' || letter == '}') {
-      array.reset();
-    } else if (letter == ',' && array && ++commas == max_rank) {
-      return array;
+      if (letter == '{') ++depth;
+      if (letter == '}' && depth > 0) --depth;
+      shape.reset();
+    } else if (letter == ',' && shape && ++commas == max_rank) {
+      return shape;
     }
+    previous = letter;
   }
   return std::nullopt;
 }
@@ -316,7 +326,7 @@ Result<HeaderItems> read_header(Bytes text, Bytes follows, const ParseOptions& o
   if (auto items = read_plain_header(letters, options)) return *std::move(items);
   constexpr std::size_t min_searched_bytes = std::size_t{1} << 20;
   if (text.size() >= min_searched_bytes) {
-    if (const auto at = find_long_array(letters)) {
+    if (const auto at = find_long_shape(letters)) {
       return fail(broken(ErrorCode::bad_shape, "safetensors_rank_is_at_most_64", {length_bytes + *at},
                          "the shape at byte {} has more than {} dimensions", length_bytes + *at, max_rank));
     }

@@ -1,4 +1,4 @@
-// The members of a JSON header, before their values are checked.
+// The members of a JSON header, before their sizes and offsets are checked.
 #pragma once
 
 #include <algorithm>
@@ -40,10 +40,10 @@ inline constexpr std::string_view metadata_key = "__metadata__";
   return elements % 8 * static_cast<std::uint64_t>(bits) % 8 == 0;
 }
 
-/// The packed form of a member. The first number has its kind and the length of its name or key. The offset
-/// of the name in the text follows, then the name itself unless it can be read from the text. The rest of a
-/// tensor is its dims, each plus 1, `end_of_dims`, the number of its dtype and its two offsets. The rest of a
-/// metadata member is the length of its value and the value.
+/// The packed form of a member. The first number has the member's kind and the length of its name or key. The
+/// offset of the name in the text follows, then the name itself unless it can be read from the text. The rest
+/// of a tensor is its dims, each plus 1, `end_of_dims`, the number of its dtype and its two offsets. The rest
+/// of a metadata member is the length of its value and the value.
 struct Item {
   bool is_metadata = false;
   bool is_in_text = false;
@@ -137,8 +137,8 @@ class HeaderPacker {
   HeaderItems items_;
 };
 
-/// The members of a header: every value has its type, and every tensor has a dtype, a shape and offsets.
-/// `follows` are the bytes directly after the text.
+/// The members of a header. Checks that every value has the right type and that every tensor has a dtype, a
+/// shape and offsets. `follows` are the bytes directly after the text.
 [[nodiscard]] Result<HeaderItems> read_header(Bytes text, Bytes follows, const ParseOptions& options);
 
 /// The same with the JSON parser only. `read_header` reads the spelling of the safetensors library directly,

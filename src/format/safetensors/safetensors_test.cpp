@@ -132,7 +132,7 @@ TEST(Safetensors, limit_on_the_header_can_be_set) {
   EXPECT_TRUE(parse(file, file.size(), {.max_header_bytes = 502}));
 }
 
-TEST(Safetensors, requests_the_header_and_a_little_more) {
+TEST(Safetensors, requests_the_header_and_parser_padding) {
   const auto file = safetensors_file(R"({"a":{"dtype":"U8","shape":[1000],"data_offsets":[0,1000]}})", 1000);
   const auto first = parse(Bytes(file).first(7), file.size());
   EXPECT_EQ(std::get<Need>(*first).bytes, 8U);
@@ -253,6 +253,8 @@ TEST(Safetensors, safetensors_header_can_be_read) {
       refusal({.name = "a", .dtype = U8::tag, .bytes = 1}, {.alignment = std::uint64_t{1} << 40});
   EXPECT_EQ(error.code(), ErrorCode::header_too_large);
   EXPECT_EQ(error.rule(), "safetensors_header_can_be_read");
+  // The size of the header is that of its JSON, without the 8 bytes before it.
+  EXPECT_EQ(error.message(), "header would have 1099511627768 bytes but readers accept at most 100000000");
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ Result<void> check_keys(const Catalog& catalog) {
     const auto value = catalog.metadata().find(name);
     if (!value) {
       return fail(Error(ErrorCode::bad_header, "split_keys_exist",
-                        format_text("is a part of a split model without the key '{}'", name))
+                        format_text("is a part of a split model but has no key '{}'", name))
                       .with_hint(hint));
     }
     if (value->type() != type) {
@@ -99,8 +99,9 @@ Result<std::optional<SplitInfo>> checked_split_info(const Catalog& catalog, cons
   if (!name || name->count != parts || name->number != number + 1) {
     return fail(Error(ErrorCode::missing_shard, "split_part_is_named_by_its_number",
                       format_text("is part {} of {} by its keys, but not by its name", number + 1, parts))
-                    .with_hint(format_text("name the file NAME-{:05}-of-{:05}{}, and the other parts alike",
-                                           number + 1, parts, format->extension)));
+                    .with_hint(format_text(
+                        "name the file NAME-{:05}-of-{:05}{}, and rename the other parts in the same way",
+                        number + 1, parts, format->extension)));
   }
   return split_info(catalog);
 }

@@ -53,8 +53,9 @@ struct SplitInfo {
                                                                   const Format* format,
                                                                   std::string_view file_name);
 
-/// The metadata of one shard of a model. With an index, each shard has all of it. With parts, the first part
-/// has it, and each part has the split keys. `info.number` starts at 0.
+/// The metadata of one shard of a model. With `Sharding::index`, each shard has all metadata. With
+/// `Sharding::parts`, only the first part has the model's metadata, and each part has the split keys.
+/// `info.number` starts at 0.
 [[nodiscard]] Result<Metadata> metadata_of_shard(Format::Sharding sharding, const Metadata& all,
                                                  const SplitInfo& info);
 

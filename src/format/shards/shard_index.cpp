@@ -19,7 +19,7 @@ Error broken(ErrorCode code, std::string_view rule, std::string message,
 
 Error broken_json(const json::Problem& problem) {
   return broken(ErrorCode::bad_header, "index_is_json",
-                format_text("the index is not valid JSON at byte {}: {}", problem.offset, problem.what))
+                format_text("the index is not valid JSON at byte {}: {}", problem.offset, problem.message))
       .at_offset(problem.offset);
 }
 
@@ -30,7 +30,7 @@ struct PackedMap {
   Packed packed;
   std::size_t tensors = 0;
   std::size_t name_bytes = 0;
-  /// How often the file changes from one tensor to the next, and the total size of these file names.
+  /// The number of runs of adjacent tensors in the same file, and the total size of their file names.
   std::size_t runs = 0;
   std::size_t file_bytes = 0;
 };
@@ -100,8 +100,8 @@ class IndexReader {
   bool has_map_ = false;
 };
 
-// Maps each run to the number of its file in the sorted list `files`. `runs` has file names in order of
-// appearance, with duplicates.
+// Fills `files` with the distinct file names, sorted. Returns the index of each run's file in `files`. `runs`
+// has the file name of each run, in order of appearance.
 std::vector<std::uint32_t> number_files(const detail::NameStore& runs, std::vector<std::string>& files) {
   std::vector<std::uint32_t> order(runs.size());
   std::iota(order.begin(), order.end(), 0U);

@@ -18,7 +18,7 @@ namespace ht::inline v1 {
 struct ShardIndex {
   /// Paths below the index's folder and relative to it, sorted, each once.
   std::vector<std::string> files;
-  /// Every tensor, and which of the files has it.
+  /// All tensors, and for each tensor the index of its file in `files`.
   detail::NameStore tensors;
   std::vector<std::uint32_t> file_of;
 };

@@ -182,9 +182,9 @@ TEST_F(FaultHandlers, ignore_a_sent_signal_that_was_ignored_before) {
             0);
 }
 
-struct sigaction below{};
+struct sigaction replaced{};  // the disposition of the library
 void make_the_page_readable(int signal, siginfo_t* info, void* context) {
-  below.sa_sigaction(signal, info, context);
+  replaced.sa_sigaction(signal, info, context);
   map_page();
 }
 
@@ -194,7 +194,7 @@ TEST_F(FaultHandlers, end_the_process_even_if_the_page_is_readable_again) {
                                                   struct sigaction later{};
                                                   later.sa_sigaction = make_the_page_readable;
                                                   later.sa_flags = SA_SIGINFO;
-                                                  sigaction(SIGBUS, &later, &below);
+                                                  sigaction(SIGBUS, &later, &replaced);
                                                   bad_page =
                                                       reinterpret_cast<const volatile char*>(&bytes[page]);
                                                   static_cast<void>(*bad_page.load());
@@ -202,20 +202,20 @@ TEST_F(FaultHandlers, end_the_process_even_if_the_page_is_readable_again) {
             SIGBUS);
 }
 
-void on_top(int, siginfo_t*, void*) {}
+void do_nothing(int, siginfo_t*, void*) {}
 
 TEST_F(FaultHandlers, leave_a_later_handler_installed) {
   EXPECT_EQ(terminating_signal([&] {
               {
                 const auto mapped = map().value();
                 struct sigaction later{};
-                later.sa_sigaction = on_top;
+                later.sa_sigaction = do_nothing;
                 later.sa_flags = SA_SIGINFO;
                 sigaction(SIGBUS, &later, nullptr);
               }
               struct sigaction now{};
               sigaction(SIGBUS, nullptr, &now);
-              if (now.sa_sigaction != on_top) abort();
+              if (now.sa_sigaction != do_nothing) abort();
             }),
             0);
 }

@@ -14,9 +14,9 @@
 
 namespace ht::inline v1::io {
 
-/// The files have to outlive this object and must not be committed while it exists. For a path of theirs,
-/// `open` returns the handle of the AtomicFile, and `close` leaves this handle open. Paths are compared in
-/// normal form. `list` returns the names on disk, without the pending changes.
+/// The files have to outlive this object and must not be committed while it exists. For the target of an
+/// AtomicFile, `open` returns the file's own handle, and `close` leaves this handle open. Paths are compared
+/// in normal form. `list` returns the names on disk, without the pending changes.
 class PendingPort final : public Port {
  public:
   PendingPort(std::span<const AtomicFile> files, std::span<const std::filesystem::path> removed, Port& port)
@@ -80,8 +80,8 @@ class PendingPort final : public Port {
   IoResult<void> cached(FileHandle file, std::span<Source::CacheQuery> parts) override {
     return port_.cached(file, parts);
   }
-  IoResult<void> forget(FileHandle file, std::uint64_t offset, std::uint64_t bytes) override {
-    return port_.forget(file, offset, bytes);
+  IoResult<void> drop_cached(FileHandle file, std::uint64_t offset, std::uint64_t bytes) override {
+    return port_.drop_cached(file, offset, bytes);
   }
   IoResult<FileSystem> file_system(FileHandle file) override { return port_.file_system(file); }
   IoResult<std::uint64_t> available_memory() override { return port_.available_memory(); }
@@ -124,8 +124,8 @@ class PendingPort final : public Port {
 
  private:
   Port& port_;
-  std::map<std::filesystem::path, IoResult<FileHandle>>
-      by_path_;  // the file to open, or an error for a removed file
+  // The file to open, or an error for a removed file.
+  std::map<std::filesystem::path, IoResult<FileHandle>> by_path_;
   std::set<int> handles_;
 };
 

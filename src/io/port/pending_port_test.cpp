@@ -44,9 +44,9 @@ TEST_P(Pending, files_are_read_under_their_final_names) {
     EXPECT_EQ(pending.open(folder_ / "gone").error(), std::errc::no_such_file_or_directory);
     EXPECT_TRUE(io::FileSource::open(folder_ / "kept", pending));
   }
-  ASSERT_TRUE(std::move(files[0]).commit()) << "the handle of the port is still open";
+  ASSERT_TRUE(std::move(files[0]).commit()) << "PendingPort closed the handle of the AtomicFile";
   EXPECT_EQ(testing::read_file(folder_ / "new").size(), 3U);
-  EXPECT_EQ(port_.open_files(), 1) << "the folder of the uncommitted file";
+  EXPECT_EQ(port_.open_files(), 1) << "the folder, until the AtomicFile is destroyed";
 }
 
 INSTANTIATE_TEST_SUITE_P(NamelessOrNot, Pending, ::testing::Bool());

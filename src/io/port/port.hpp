@@ -156,7 +156,8 @@ class Port {
   [[nodiscard]] virtual IoResult<void> cached(FileHandle file, std::span<Source::CacheQuery> parts) = 0;
   /// Drops the whole pages inside a part of a file from the page cache, except pages that are mapped or not
   /// yet written to disk.
-  [[nodiscard]] virtual IoResult<void> forget(FileHandle file, std::uint64_t offset, std::uint64_t bytes) = 0;
+  [[nodiscard]] virtual IoResult<void> drop_cached(FileHandle file, std::uint64_t offset,
+                                                   std::uint64_t bytes) = 0;
   [[nodiscard]] virtual IoResult<FileSystem> file_system(FileHandle file) = 0;
   /// Bytes that this process can allocate within the system's available memory and its own limits.
   [[nodiscard]] virtual IoResult<std::uint64_t> available_memory() = 0;

@@ -39,7 +39,8 @@ class NoPort final : public Port {
   IoResult<void> cached(FileHandle /*file*/, std::span<Source::CacheQuery> /*parts*/) override {
     return no();
   }
-  IoResult<void> forget(FileHandle /*file*/, std::uint64_t /*offset*/, std::uint64_t /*bytes*/) override {
+  IoResult<void> drop_cached(FileHandle /*file*/, std::uint64_t /*offset*/,
+                             std::uint64_t /*bytes*/) override {
     return no();
   }
   IoResult<FileSystem> file_system(FileHandle /*file*/) override { return no(); }

@@ -69,9 +69,10 @@ FileStat to_file_stat(const struct stat& raw) {
 // file systems do not support permissions and fail with EPERM, which is ignored.
 bool set_rights(int fd, const Source::Rights& rights) {
   constexpr auto unchanged_owner = static_cast<uid_t>(-1);
-  const bool given =
+  const bool is_owner_set =
       ::fchown(fd, rights.owner, rights.group) == 0 || ::fchown(fd, unchanged_owner, rights.group) == 0;
-  if (!given && errno != EPERM && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) return false;
+  if (!is_owner_set && errno != EPERM && errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
+    return false;
   return ::fchmod(fd, rights.permissions) == 0 || errno == EPERM;
 }
 
@@ -103,9 +104,7 @@ int above_standard(int fd) {
 }
 
 // The system calls take non-const addresses but do not write through them.
-void* address_of(Region region) {
-  return const_cast<std::byte*>(region.data);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-}
+void* address_of(Region region) { return const_cast<std::byte*>(region.data); }
 
 int madvise_number(Strategy::Advice advice) {
   switch (advice) {
@@ -116,7 +115,7 @@ int madvise_number(Strategy::Advice advice) {
     case Strategy::Advice::allocate: return MADV_POPULATE_WRITE;
     case Strategy::Advice::drop: return MADV_DONTNEED;
     case Strategy::Advice::huge_pages: return MADV_HUGEPAGE;
-    case Strategy::Advice::evict: break;  // works on files, see `forget`
+    case Strategy::Advice::evict: break;  // works on files, see `drop_cached`
   }
   return -1;
 }
@@ -289,7 +288,7 @@ class PosixPort final : public Port {
     return {};
   }
 
-  IoResult<void> forget(FileHandle file, std::uint64_t offset, std::uint64_t bytes) override {
+  IoResult<void> drop_cached(FileHandle file, std::uint64_t offset, std::uint64_t bytes) override {
     if (!fits_off_t(offset) || !fits_off_t(bytes)) return failed_with(EINVAL);
     if (bytes == 0) return {};  // to the system call, length 0 means the whole file
     const int error_number = ::posix_fadvise(file.value, static_cast<off_t>(offset),
@@ -349,7 +348,8 @@ class PosixPort final : public Port {
   }
 
   IoResult<void> clone_range(const CopyRequest& request) override {
-    if (exceeds_size_limit(request.to_offset + request.bytes)) return failed_with(EFBIG);
+    const auto end = checked::add(request.to_offset, request.bytes);
+    if (!end || exceeds_size_limit(*end)) return failed_with(EFBIG);
     const file_clone_range range{.src_fd = request.from.value,
                                  .src_offset = request.from_offset,
                                  .src_length = request.bytes,
@@ -416,10 +416,10 @@ class PosixPort final : public Port {
   // the user owns the file or may write to it; in some sandboxes it always does. A page far behind the end of
   // the file is never resident, so a query of such a page detects both cases.
   bool mincore_reports(FileHandle file) {
-    constexpr std::uint64_t beyond_large_pages = std::uint64_t{2} << 30;
+    constexpr std::uint64_t step = std::uint64_t{2} << 30;  // larger than any page
     const auto stat = this->stat(file);
     if (!stat) return false;
-    const std::uint64_t behind_end = (stat->bytes / beyond_large_pages + 2) * beyond_large_pages;
+    const std::uint64_t behind_end = (stat->bytes / step + 2) * step;
     const auto region = map(file, behind_end, page_bytes());
     if (!region) return false;
     unsigned char resident = 1;

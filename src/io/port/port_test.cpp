@@ -115,7 +115,7 @@ TEST(PosixPort, reports_the_page_cache_only_to_the_owner) {
   const auto file = port.open(path).value();
   const bool in_memory = port.file_system(file).value() == FileSystem::memory;
   ASSERT_TRUE(port.sync(file));
-  ASSERT_TRUE(port.forget(file, 0, 1 << 16));
+  ASSERT_TRUE(port.drop_cached(file, 0, 1 << 16));
   ASSERT_TRUE(port.close(file));
   if (in_memory) GTEST_SKIP() << "the folder for temporary files is a memory file system";
   constexpr uid_t nobody = 65534;
@@ -238,14 +238,14 @@ TEST(PosixPort, descriptors_of_standard_streams_are_not_used) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(PosixPort, unnamed_files_are_removed_on_close) {
+TEST(PosixPort, nameless_files_are_removed_on_close) {
   const TemporaryFolder folder;
   auto& port = system_port();
   const auto file = port.create_nameless(
       folder.path(), io::Source::Rights{.permissions = 0640, .owner = getuid(), .group = getgid()});
   if (!file) {
     EXPECT_EQ(file.error(), std::errc::operation_not_supported);
-    GTEST_SKIP() << "the folder for temporary files does not support unnamed files";
+    GTEST_SKIP() << "the folder for temporary files does not support nameless files";
   }
   EXPECT_EQ(port.stat(*file)->rights.permissions, 0640U);
   EXPECT_TRUE(folder.names().empty());
@@ -281,6 +281,8 @@ TEST(PosixPort, copies_from_file_to_file) {
   EXPECT_EQ(buffer[1], std::byte{'2'});
   EXPECT_EQ(buffer[3], std::byte{'4'});
   EXPECT_FALSE(port.copy_range({.from = from, .to = to, .to_offset = UINT64_MAX, .bytes = 2}));
+  EXPECT_EQ(port.clone_range({.from = from, .to = to, .to_offset = UINT64_MAX, .bytes = 2}).error(),
+            std::errc::file_too_large);
   EXPECT_FALSE(port.clone_range({.from = from, .to = to, .to_offset = 1, .bytes = 3}))
       << "offset and size are not whole blocks";
   EXPECT_TRUE(port.close(from));

@@ -125,7 +125,7 @@ TEST_P(ReadQueues, can_be_reused) {
 INSTANTIATE_TEST_SUITE_P(Both, ReadQueues, ::testing::Values(Kind::system, Kind::threads),
                          [](const auto& each) { return each.param == Kind::threads ? "threads" : "system"; });
 
-TEST(ThreadQueues, receive_faults_with_signals_blocked_in_the_caller) {
+TEST(ThreadQueues, read_with_sigbus_unblocked_if_the_caller_blocks_it) {
   const ht::testing::BlockedSigbus blocked;
   const auto read = [](const ReadRequest&) -> IoResult<std::uint64_t> {
     return ht::testing::BlockedSigbus::is_blocked() ? 1 : 0;
@@ -154,7 +154,7 @@ TEST(ThreadQueues, read_even_without_a_thread) {
   EXPECT_TRUE(port.close(file));
 }
 
-TEST(DirectReads, bypass_the_page_cache_if_supported) {
+TEST(DirectReads, return_the_bytes_of_an_aligned_page) {
   const TemporaryFolder folder;
   write_file(folder / "f", std::string(3 * 4096, 'x'));
   auto& port = system_port();

@@ -11,8 +11,9 @@ namespace ht::inline v1::io {
 /// The error code of every failure in a build without a port (-DHT_PORT=none).
 [[nodiscard]] std::error_code no_port() noexcept;
 
-/// Returns the Error of a failed system call: its message has the system's words, its hint a remedy for
-/// common causes. `action` completes "cannot …", for instance "open". `unsupported_platform` for `no_port()`.
+/// Returns the Error of a failed system call: its message contains the message of `cause`, its hint a remedy
+/// for common causes. `action` completes "cannot …", for instance "open". `unsupported_platform` for
+/// `no_port()`.
 [[nodiscard]] Error system_error(ErrorCode code, std::string_view rule, std::string_view action,
                                  const std::filesystem::path& path, std::error_code cause,
                                  SourceLine where = SourceLine::here());

@@ -35,25 +35,25 @@ std::optional<std::string> text_of(const std::filesystem::path& path) {
   return std::move(text).str();
 }
 
-// The root folder and the file names of one version of control groups.
+// The folder, below that of all control groups, and the file names of one version of control groups.
 struct CgroupVersion {
-  std::string_view root;
+  std::string_view folder;
   std::string_view controller;
   std::string_view limit;
   std::string_view used;
   std::string_view cache;
 };
 constexpr std::array cgroup_versions{
-    CgroupVersion{"/sys/fs/cgroup", "", "memory.max", "memory.current", "file"},
-    CgroupVersion{"/sys/fs/cgroup/memory", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-                  "total_cache"},
+    CgroupVersion{"", "", "memory.max", "memory.current", "file"},
+    CgroupVersion{"memory", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_cache"},
 };
 
-std::optional<std::uint64_t> available_in(const std::filesystem::path& folder, const CgroupVersion& names) {
-  const auto limit = text_of(folder / names.limit);
-  const auto used = text_of(folder / names.used);
+std::optional<std::uint64_t> available_in(const std::string& folder, const CgroupVersion& names) {
+  const auto text_in = [&](std::string_view name) { return text_of(folder + "/" + std::string(name)); };
+  const auto limit = text_in(names.limit);
+  const auto used = text_in(names.used);
   if (!limit || !used) return std::nullopt;
-  const auto stat = text_of(folder / "memory.stat").value_or("");
+  const auto stat = text_in("memory.stat").value_or("");
   return available_below_limit(*limit, *used, number_after(stat, names.cache).value_or(0));
 }
 
@@ -91,23 +91,32 @@ std::optional<std::uint64_t> available_below_limit(std::string_view limit, std::
   return *limit_bytes - std::min(*limit_bytes, used_bytes);
 }
 
+std::optional<std::uint64_t> available_in_groups(std::string_view cgroups,
+                                                 const std::filesystem::path& folder) {
+  std::optional<std::uint64_t> available;
+  for (const auto& names : cgroup_versions) {
+    const auto name = control_group(cgroups, names.controller);
+    if (!name) continue;
+    // A group's limit also applies to the groups below it. In a container the root folder is a group, too.
+    // Paths are strings here: with libstdc++ 12, appending to a path that ends with a slash is not safe if
+    // memory runs out.
+    const std::string root = folder.native() + "/" + std::string(names.folder);
+    for (std::string_view group = *name;; group = group.substr(0, group.rfind('/'))) {
+      const auto in_group = available_in(root + std::string(group), names);
+      if (in_group) available = std::min(*in_group, available.value_or(*in_group));
+      if (group.find('/') == std::string_view::npos) break;
+    }
+  }
+  return available;
+}
+
 IoResult<std::uint64_t> available_memory() {
   const auto meminfo = text_of("/proc/meminfo").value_or("");
   const auto kib = number_after(meminfo, "MemAvailable:");
   if (!kib) return tl::unexpected(std::make_error_code(std::errc::function_not_supported));
-  std::uint64_t available = *kib * 1024;
+  const std::uint64_t available = *kib * 1024;
   const auto cgroups = text_of("/proc/self/cgroup").value_or("");
-  for (const auto& names : cgroup_versions) {
-    const auto group = control_group(cgroups, names.controller);
-    if (!group) continue;
-    // A group's limit also applies to the groups below it.
-    const std::filesystem::path root = names.root;
-    for (auto folder = root / std::filesystem::path(*group).relative_path(); folder > root;
-         folder = folder.parent_path()) {
-      available = std::min(available, available_in(folder, names).value_or(available));
-    }
-  }
-  return available;
+  return std::min(available, available_in_groups(cgroups, "/sys/fs/cgroup").value_or(available));
 }
 
 IoResult<std::uint64_t> peak_memory() {

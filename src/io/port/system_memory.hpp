@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string_view>
 
@@ -23,6 +24,12 @@ namespace ht::inline v1::io {
 [[nodiscard]] std::optional<std::uint64_t> available_below_limit(std::string_view limit,
                                                                  std::string_view used,
                                                                  std::uint64_t in_page_cache) noexcept;
+
+/// Returns the minimum of the free memory of a process's groups, from its own up to the root; nullopt if no
+/// group has a limit. `cgroups` is the text of /proc/self/cgroup, `folder` that of all groups
+/// (/sys/fs/cgroup).
+[[nodiscard]] std::optional<std::uint64_t> available_in_groups(std::string_view cgroups,
+                                                               const std::filesystem::path& folder);
 
 /// Returns the minimum of the free memory of the machine and of all groups of this process.
 [[nodiscard]] IoResult<std::uint64_t> available_memory();

@@ -75,14 +75,14 @@ RC_GTEST_PROP(ArenaLayout, has_space_for_every_byte, ()) {
     if (range.bytes == 0) continue;
     RC_ASSERT(layout.positions[i] % alignment == 0);
     // One of the reads fills the position with the requested bytes.
-    bool brought = false;
+    bool is_read = false;
     for (std::size_t k = 0; k < layout.reads.size(); ++k) {
       const auto& read = layout.reads[k];
-      brought = brought || (read.file == range.file && read.offset <= range.offset &&
+      is_read = is_read || (read.file == range.file && read.offset <= range.offset &&
                             range.offset + range.bytes <= read.offset + read.bytes &&
                             layout.read_positions[k] + (range.offset - read.offset) == layout.positions[i]);
     }
-    RC_ASSERT(brought);
+    RC_ASSERT(is_read);
   }
 }
 

@@ -13,7 +13,7 @@ constexpr std::uint64_t sample_bytes = std::uint64_t{1} << 18;
 
 // Unknown counts as not cached.
 bool is_cached(const Facts& facts) {
-  return facts.cached_bytes && *facts.cached_bytes >= facts.bytes / 10 * 9;
+  return facts.cached_bytes && *facts.cached_bytes >= facts.bytes - facts.bytes / 10;
 }
 
 // Returns the choice for data that is in memory; nullopt if pages have to be read first.

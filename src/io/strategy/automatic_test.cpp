@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <utility>
+#include <vector>
 
 namespace ht::io::choice_test {
 namespace {
@@ -38,6 +40,19 @@ TEST(Choice, maps_a_cached_file) {
     facts.latency = Source::Latency::memory;
     EXPECT_EQ(code_of(facts), "file_is_memory");
     EXPECT_EQ(choose(facts).strategy, Strategy::Kind::mapped);
+  }
+}
+
+TEST(Choice, nine_tenths_of_the_bytes_count_as_cached) {
+  auto facts = cold();
+  facts.use = Strategy::Use::one_pass;
+  for (const auto& [bytes, enough] : std::vector<std::pair<std::uint64_t, std::uint64_t>>{
+           {1, 1}, {9, 9}, {10, 9}, {19, 18}, {4000, 3600}, {UINT64_MAX, UINT64_MAX - UINT64_MAX / 10}}) {
+    facts.bytes = bytes;
+    facts.cached_bytes = enough;
+    EXPECT_EQ(code_of(facts), "already_cached") << bytes;
+    facts.cached_bytes = enough - 1;
+    EXPECT_EQ(code_of(facts), "one_pass") << bytes;
   }
 }
 

@@ -53,7 +53,7 @@ RC_GTEST_PROP(Chunks, tile_the_ranges_in_order, ()) {
     }
     RC_ASSERT(chunk.range.file == ranges[range].file);
     RC_ASSERT(chunk.range.offset == ranges[range].offset + done);
-    RC_ASSERT(chunk.number == range && chunk.in_range == done);
+    RC_ASSERT(chunk.range_number == range && chunk.offset_in_range == done);
     RC_ASSERT(chunk.range.bytes > 0 && chunk.range.bytes <= 32);
     const auto alignment = alignments[chunk.range.file];
     const bool may_be_direct =

@@ -9,7 +9,7 @@ namespace ht::inline v1::io {
 
 class DirectFile {
  public:
-  /// Pieces are multiples of a page; files that need a larger alignment are not opened.
+  /// The largest supported alignment. A file that needs a larger one is not opened.
   static constexpr std::uint64_t page_bytes = 4096;
 
   /// Not open.

@@ -16,7 +16,7 @@ namespace {
 
 using testing::Call;
 
-// The file is large enough to try all ways with pieces of one page.
+// The file is large enough to try all methods with pieces of one page.
 class FetchPages : public ::testing::Test {
  protected:
   static constexpr std::uint64_t page = 4096;
@@ -82,7 +82,7 @@ TEST_F(FetchPages, reports_the_lowest_page_that_cannot_be_read) {
   }
 }
 
-TEST_F(FetchPages, returns_the_error_of_its_caller) {
+TEST_F(FetchPages, returns_the_error_of_the_callback) {
   const std::vector<FileRange> ranges{{0, 0, file_bytes}};
   const auto fetched = fetch_pages(files_, ranges,
                                    [&](const FileRange& piece) -> Result<void> {

@@ -23,8 +23,8 @@ struct MappedFile::Mapping final : fault::Source {
   std::optional<FaultHandler> handler;
   fault::Range guarded;
 
-  Mapping(std::shared_ptr<const FileSource> of_file, MapOptions how, std::uint64_t at)
-      : file(std::move(of_file)), options(std::move(how)), offset(at) {}
+  Mapping(std::shared_ptr<const FileSource> of_file, MapOptions map_options, std::uint64_t at)
+      : file(std::move(of_file)), options(std::move(map_options)), offset(at) {}
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
   // A destructor cannot report a failure; MappedFile::release does.
@@ -42,8 +42,8 @@ struct MappedFile::Mapping final : fault::Source {
                             ? file->port().map_private(file->handle(), region_offset(), part_bytes + lead)
                             : file->port().map(file->handle(), region_offset(), part_bytes + lead);
     if (!mapped) {
-      const bool never = mapped.error() == std::errc::function_not_supported;
-      return fail(system_error(never ? ErrorCode::unsupported_platform : ErrorCode::map_failed,
+      const bool has_no_mappings = mapped.error() == std::errc::function_not_supported;
+      return fail(system_error(has_no_mappings ? ErrorCode::unsupported_platform : ErrorCode::map_failed,
                                "file_can_be_mapped", "map", file->path(), mapped.error()));
     }
     region = *mapped;
@@ -291,7 +291,7 @@ Result<void> MappedFile::drop_pages(const Mapping* mapping, const Range& range) 
   // The page cache keeps mapped pages, so the pages of this mapping are dropped first.
   if (mapping != nullptr) HT_TRY(advise_pages(*mapping, {range.offset, range.bytes, Strategy::Advice::drop}));
   if (range.advice != Strategy::Advice::evict || !local_) return {};
-  const auto done = local_->port().forget(local_->handle(), range.offset, range.bytes);
+  const auto done = local_->port().drop_cached(local_->handle(), range.offset, range.bytes);
   if (done) return {};
   return fail(system_error(ErrorCode::unsupported_strategy, "page_cache_can_be_evicted",
                            "evict from the page cache", local_->path(), done.error()));

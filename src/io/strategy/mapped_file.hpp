@@ -64,8 +64,8 @@ class MappedFile {
   /// Maps the range. `map_failed`, `unsupported_platform`; `unsupported_strategy` for a source that is
   /// neither a file nor memory.
   [[nodiscard]] Result<Strategy::MapDone> map(std::uint64_t offset, std::uint64_t bytes);
-  /// The same in private, writable memory. Requests share one mapping of the file, apart from the mapping of
-  /// `map`. MapDone::is_whole is false for a window or a copy.
+  /// Maps the range in private, writable memory. All private requests share one mapping of the file, which is
+  /// not the mapping of `map`. MapDone::is_whole is false for a window or a copy.
   [[nodiscard]] Result<Strategy::MapDone> map_private(std::uint64_t offset, std::uint64_t bytes);
   /// Applies the advice. `drop` acts only on whole pages inside the range, so that adjacent ranges keep
   /// theirs; other advice acts on every page that the range touches. `unsupported_strategy` if the system

@@ -11,11 +11,12 @@
 namespace ht::inline v1::io {
 namespace {
 
-constexpr std::uint64_t large_page_bytes = std::uint64_t{2} << 20;
+constexpr std::uint64_t huge_page_bytes = std::uint64_t{2} << 20;
 constexpr std::uint64_t buffer_alignment = 4096;
 // Gaps up to this size are cheaper to read than to skip by starting another read.
 constexpr std::uint64_t max_gap_bytes = 16384;
-constexpr std::uint64_t min_gap_bytes = 64;
+// Gaps up to this size are read even after a small read.
+constexpr std::uint64_t small_gap_bytes = 64;
 // Minimum alignment of tensors, for kernels that compute on them.
 constexpr std::uint64_t min_alignment = 64;
 
@@ -40,19 +41,19 @@ Error too_many_bytes() {
 
 // Returns the largest gap to read. Small relative to the read, because the gap takes memory too.
 std::uint64_t max_gap_after(const FileRange& read) {
-  return std::clamp(read.bytes / 8, min_gap_bytes, max_gap_bytes);
+  return std::clamp(read.bytes / 8, small_gap_bytes, max_gap_bytes);
 }
 
 }  // namespace
 
 Result<std::shared_ptr<OwnMemory>> OwnMemory::allocate(std::uint64_t bytes, Port& port) {
-  const std::uint64_t alignment = bytes >= large_page_bytes ? large_page_bytes : port.page_bytes();
+  const std::uint64_t alignment = bytes >= huge_page_bytes ? huge_page_bytes : port.page_bytes();
   const auto rounded = checked::align_up(std::max<std::uint64_t>(bytes, 1), alignment);
   if (!rounded || !checked::narrow<std::ptrdiff_t>(*rounded)) return fail(out_of_memory(bytes));
   AlignedMemory memory(static_cast<std::byte*>(
       std::aligned_alloc(static_cast<std::size_t>(alignment), static_cast<std::size_t>(*rounded))));
   if (!memory) return fail(out_of_memory(bytes));
-  // A failure is ignored: without large pages the memory only gets slower.
+  // A failure is ignored: without huge pages the memory is only slower.
   static_cast<void>(port.advise({memory.get(), *rounded}, Strategy::Advice::huge_pages));
   return std::shared_ptr<OwnMemory>(new OwnMemory(std::move(memory), static_cast<std::size_t>(bytes), port));
 }

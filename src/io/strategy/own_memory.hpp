@@ -1,5 +1,5 @@
-// Memory for loaded tensors, and their layout in it. It is aligned for direct reads, uses large pages if the
-// system has them, and is freed part by part.
+// Memory for loaded tensors, and the layout of the tensors in this memory. The memory is aligned for direct
+// reads, uses huge pages if the system has them, and is freed part by part.
 #pragma once
 
 #include <cstdint>
@@ -46,9 +46,9 @@ class OwnMemory {
   Port& port_;
 };
 
-/// Returns an owner of a part, whose last reference drops the part's whole pages unless the part is `shared`
-/// with other parts. A shared part, and pages in common with adjacent parts, are dropped with the last
-/// reference to `within`, which the owner holds.
+/// Returns an owner of `part`. Its last reference drops the whole pages of the part, unless the part is
+/// `shared`: it may overlap another part. The owner holds a reference to `within`, the owner of a larger part
+/// that contains this part. The last reference to `within` drops the pages that remain.
 [[nodiscard]] std::shared_ptr<const void> own_part(std::shared_ptr<OwnMemory> memory, Bytes part,
                                                    std::shared_ptr<const void> within = {},
                                                    bool shared = false);

@@ -12,7 +12,7 @@ namespace {
 
 // Trials may use at most 1/8 of all bytes.
 constexpr std::uint64_t trial_share = 8;
-// Another way replaces the default only if it is faster by this factor; a smaller lead is noise.
+// Another method replaces the default only if it is faster by this factor; a smaller lead is noise.
 constexpr double clear_lead = 1.25;
 // Trials per candidate in a round, interleaved with the other candidates, so that one slow moment does not
 // decide.
@@ -22,28 +22,28 @@ constexpr double min_seconds = 1e-9;
 
 constexpr std::size_t half_of(std::size_t count) noexcept { return (count + 1) / 2; }
 
-// Returns the number of trials: the warm-up and all rounds from `ways` candidates down to one.
-std::uint64_t trials_for(std::size_t ways) noexcept {
+// Returns the number of trials: the warm-up and all rounds from `methods` candidates down to one.
+std::uint64_t trials_for(std::size_t methods) noexcept {
   std::uint64_t trials = 1;
-  for (std::size_t left = ways; left > 1; left = half_of(left)) trials += trials_per_round * left;
+  for (std::size_t left = methods; left > 1; left = half_of(left)) trials += trials_per_round * left;
   return trials;
 }
 
-// Which way is fastest depends on the disk, its readahead setting and the processors.
-constexpr std::array<FetchMethod, 6> cold_ways{{{Engine::populate, 2},
-                                                {Engine::read_ahead, 2},
-                                                {Engine::populate, 1},
-                                                {Engine::populate, 4},
-                                                {Engine::read_ahead, 1},
-                                                {Engine::read_ahead, 4}}};
-constexpr std::array<FetchMethod, 1> cached_ways{{{Engine::populate, 1}}};
+// Which method is fastest depends on the disk, its readahead setting and the processors.
+constexpr std::array<FetchMethod, 6> cold_methods{{{Engine::populate, 2},
+                                                   {Engine::read_ahead, 2},
+                                                   {Engine::populate, 1},
+                                                   {Engine::populate, 4},
+                                                   {Engine::read_ahead, 1},
+                                                   {Engine::read_ahead, 4}}};
+constexpr std::array<FetchMethod, 1> cached_methods{{{Engine::populate, 1}}};
 constexpr std::uint64_t pieces_per_trial = 8;
-// How many pieces readahead calls are ahead of the faults.
+// The distance, in pieces, from the piece that a thread populates to the piece of its readahead call.
 constexpr std::size_t read_ahead_pieces = 4;
 
-std::span<const FetchMethod> ways_for(const FetchOptions& options) {
-  if (options.cached) return cached_ways;
-  return options.tune ? cold_ways : std::span(cold_ways).first(1);
+std::span<const FetchMethod> methods_for(const FetchOptions& options) {
+  if (options.cached) return cached_methods;
+  return options.tune ? cold_methods : std::span(cold_methods).first(1);
 }
 
 std::vector<FileRange> pieces_of(std::span<const FileRange> ranges, std::uint64_t piece_bytes) {
@@ -62,13 +62,13 @@ double Tuner::Candidate::rate() const noexcept {
   return static_cast<double>(bytes) / std::max(seconds, min_seconds);
 }
 
-Tuner::Tuner(std::span<const FetchMethod> ways, std::uint64_t total_bytes, std::uint64_t trial_bytes)
+Tuner::Tuner(std::span<const FetchMethod> methods, std::uint64_t total_bytes, std::uint64_t trial_bytes)
     : trial_bytes_(std::max<std::uint64_t>(trial_bytes, 1)) {
   const std::uint64_t max_trials = total_bytes / trial_share / trial_bytes_;
-  std::size_t count = ways.size();
+  std::size_t count = methods.size();
   while (count > 1 && trials_for(count) > max_trials) --count;
   candidates_.reserve(count);
-  for (const FetchMethod& way : ways.first(count)) candidates_.push_back({.way = way});
+  for (const FetchMethod& method : methods.first(count)) candidates_.push_back({.method = method});
   is_warm_ = count == 1;
 }
 
@@ -85,9 +85,9 @@ void Tuner::record(std::uint64_t bytes, double seconds) {
 
 void Tuner::end_round() {
   // The default's rate is raised by `clear_lead`. Equal candidates keep their order.
-  const FetchMethod preferred = candidates_.front().way;
+  const FetchMethod preferred = candidates_.front().method;
   const auto score = [&](const Candidate& one) {
-    return one.way == preferred ? one.rate() * clear_lead : one.rate();
+    return one.method == preferred ? one.rate() * clear_lead : one.rate();
   };
   // An insertion sort for the few candidates: clang rejects std::stable_sort, whose temporary buffer is
   // deprecated.
@@ -97,7 +97,7 @@ void Tuner::end_round() {
   }
   candidates_.resize(half_of(candidates_.size()));
   // The default, if it is left, stays first: the next round compares with the first candidate.
-  const auto stays = std::ranges::find(candidates_, preferred, &Candidate::way);
+  const auto stays = std::ranges::find(candidates_, preferred, &Candidate::method);
   if (stays != candidates_.end()) std::rotate(candidates_.begin(), stays, stays + 1);
   trials_in_round_ = 0;
 }
@@ -107,11 +107,11 @@ ParallelPass::ParallelPass(std::vector<std::uint64_t> piece_bytes, Work work, co
       work_(std::move(work)),
       max_ahead_(std::max<std::size_t>(options.max_ahead, 1)),
       stop_(options.stop),
-      tuner_(options.ways, std::accumulate(piece_bytes_.begin(), piece_bytes_.end(), std::uint64_t{0}),
+      tuner_(options.methods, std::accumulate(piece_bytes_.begin(), piece_bytes_.end(), std::uint64_t{0}),
              options.trial_bytes),
       done_(piece_bytes_.size()) {
   std::uint32_t threads = 0;
-  for (const FetchMethod& way : options.ways) threads = std::max(threads, way.threads);
+  for (const FetchMethod& method : options.methods) threads = std::max(threads, method.threads);
   begin_batch();
   if (piece_bytes_.size() > 1 && threads > 1)
     threads_ = start_threads(threads, [this](std::size_t number) { this->work(number); });
@@ -127,15 +127,16 @@ ParallelPass::~ParallelPass() {
 
 // Requires the lock, as do `begin_batch` and `finish`.
 bool ParallelPass::can_begin(std::size_t number) const {
-  if (number >= tuner_.way().threads || next_ == batch_end_ || error_) return false;
+  if (number >= tuner_.method().threads || next_ == batch_end_ || error_) return false;
   return next_ < awaited_ || next_ - awaited_ < max_ahead_;
 }
 
 void ParallelPass::begin_batch() {
-  const std::uint64_t most = tuner_.trial_bytes().value_or(UINT64_MAX);
+  const std::uint64_t max_bytes = tuner_.trial_bytes().value_or(UINT64_MAX);
   batch_bytes_ = 0;
   batch_end_ = next_;
-  while (batch_end_ < piece_bytes_.size() && batch_bytes_ < most) batch_bytes_ += piece_bytes_[batch_end_++];
+  while (batch_end_ < piece_bytes_.size() && batch_bytes_ < max_bytes)
+    batch_bytes_ += piece_bytes_[batch_end_++];
   batch_begin_ = Clock::now();
 }
 
@@ -160,10 +161,10 @@ void ParallelPass::work(std::size_t number) {
     if (is_stopping_ || next_ == piece_bytes_.size()) return;
     const std::size_t piece = next_++;
     const std::size_t end = batch_end_;
-    const FetchMethod way = tuner_.way();
+    const FetchMethod method = tuner_.method();
     ++in_flight_;
     lock.unlock();
-    auto result = without_bad_alloc([&] { return work_(piece, end, way); });
+    auto result = without_bad_alloc([&] { return work_(piece, end, method); });
     lock.lock();
     finish(piece, std::move(result));
     // The next batch may use more threads, and after the last piece all threads exit.
@@ -178,7 +179,7 @@ Result<void> ParallelPass::work_here(std::size_t piece) {
     if (stop_.stop_requested()) return fail(Error(ErrorCode::cancelled));
     ++in_flight_;
     const std::size_t next = next_++;
-    finish(next, work_(next, batch_end_, tuner_.way()));
+    finish(next, work_(next, batch_end_, tuner_.method()));
   }
   return {};
 }
@@ -196,12 +197,12 @@ Result<void> ParallelPass::wait_for(std::size_t piece) {
   return fail(*error_);
 }
 
-FetchMethod ParallelPass::way() const {
+FetchMethod ParallelPass::method() const {
   const std::lock_guard lock(mutex_);
-  auto way = tuner_.way();
+  auto method = tuner_.method();
   const auto started = static_cast<std::uint32_t>(std::max<std::size_t>(threads_.size(), 1));
-  way.threads = std::min(way.threads, started);
-  return way;
+  method.threads = std::min(method.threads, started);
+  return method;
 }
 
 double ParallelPass::rate() const {
@@ -218,16 +219,16 @@ Result<FetchedBy> fetch_pages(MappedFiles files, std::span<const FileRange> rang
   const auto advise = [&](const FileRange& piece, Strategy::Advice advice) {
     return files[piece.file]->advise(piece.offset, piece.bytes, advice);
   };
-  const auto fetch = [&](std::size_t number, std::size_t end, FetchMethod way) -> Result<void> {
+  const auto fetch = [&](std::size_t number, std::size_t end, FetchMethod method) -> Result<void> {
     const std::size_t later = number + read_ahead_pieces;
-    if (way.engine == Engine::read_ahead && later < end) {
+    if (method.engine == Engine::read_ahead && later < end) {
       // A failure is reported when that piece is populated.
       static_cast<void>(advise(pieces[later], Strategy::Advice::will_need));
     }
     return advise(pieces[number], Strategy::Advice::populate);
   };
   ParallelPass pass(std::move(sizes), fetch,
-                    {.ways = ways_for(options),
+                    {.methods = methods_for(options),
                      .trial_bytes = pieces_per_trial * options.piece_bytes,
                      .max_ahead = options.max_ahead,
                      .stop = options.stop});
@@ -235,7 +236,7 @@ Result<FetchedBy> fetch_pages(MappedFiles files, std::span<const FileRange> rang
     HT_TRY(pass.wait_for(i));
     HT_TRY(each(pieces[i]));
   }
-  return FetchedBy{pass.way(), pass.rate()};
+  return FetchedBy{pass.method(), pass.rate()};
 }
 
 }  // namespace ht::inline v1::io

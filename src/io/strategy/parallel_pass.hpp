@@ -1,5 +1,5 @@
 // Several threads process pieces ahead of one thread that waits for the pieces in order. The first pieces are
-// timed to choose the fastest of several ways. Used to fetch pages of mapped files.
+// timed to choose the fastest of several methods. Used to fetch pages of mapped files and to allocate pages.
 #pragma once
 
 #include <chrono>
@@ -33,30 +33,30 @@ struct FetchMethod {
   friend bool operator==(const FetchMethod&, const FetchMethod&) = default;
 };
 
-/// Tries several ways in rounds and keeps the faster half of them after each round, until one is left. The
+/// Tries several methods in rounds and keeps the faster half of them after each round, until one is left. The
 /// first trial is a warm-up and does not count. The same times always give the same choice.
 class Tuner {
  public:
-  /// `ways` is not empty; the first one is the default, and is kept unless another one is clearly faster.
-  /// Trials of `trial_bytes` each use at most an eighth of `total_bytes`. For smaller totals, ways at the end
-  /// of the list are not tried; a small file uses the default without a trial.
-  Tuner(std::span<const FetchMethod> ways, std::uint64_t total_bytes, std::uint64_t trial_bytes);
+  /// `methods` is not empty; the first one is the default, and is kept unless another one is clearly faster.
+  /// Trials of `trial_bytes` each use at most an eighth of `total_bytes`. For smaller totals, methods at the
+  /// end of the list are not tried; a small file uses the default without a trial.
+  Tuner(std::span<const FetchMethod> methods, std::uint64_t total_bytes, std::uint64_t trial_bytes);
 
-  /// The way to use next.
-  [[nodiscard]] FetchMethod way() const noexcept { return candidates_[current_].way; }
-  /// Bytes to fetch by `way()` before the next `record`; nullopt for all remaining bytes.
+  /// The method to use next.
+  [[nodiscard]] FetchMethod method() const noexcept { return candidates_[current_].method; }
+  /// Bytes to fetch by `method()` before the next `record`; nullopt for all remaining bytes.
   [[nodiscard]] std::optional<std::uint64_t> trial_bytes() const noexcept {
     return candidates_.size() == 1 ? std::nullopt : std::optional(trial_bytes_);
   }
-  /// Records the time of a fetch by `way()`. Moves on to the next trial until the choice is made.
+  /// Records the time of a fetch by `method()`. Moves on to the next trial until the choice is made.
   void record(std::uint64_t bytes, double seconds);
 
-  /// Bytes per second of `way()` in all of its pieces; 0 before the first `record`.
+  /// Bytes per second of `method()` in all of its pieces; 0 before the first `record`.
   [[nodiscard]] double rate() const noexcept { return candidates_[current_].rate(); }
 
  private:
   struct Candidate {
-    FetchMethod way;
+    FetchMethod method;
     std::uint64_t bytes = 0;
     double seconds = 0;
 
@@ -73,21 +73,21 @@ class Tuner {
 
 struct PassOptions {
   /// Not empty. The first is the default; the others are tried on the first pieces, see Tuner.
-  std::span<const FetchMethod> ways;
+  std::span<const FetchMethod> methods;
   std::uint64_t trial_bytes = std::uint64_t{32} << 20;
-  /// Maximum number of pieces started from the awaited one on, itself included.
+  /// A piece starts only if it is less than `max_ahead` pieces after the awaited one.
   std::size_t max_ahead = SIZE_MAX;
-  /// Ends a wait. The caller also polls it.
+  /// A stop request ends `wait_for` with `cancelled`.
   std::stop_token stop{};
 };
 
 /// The constructor starts the threads, the destructor joins them. The waiting thread does the work itself if
-/// there is a single piece, if all ways have one thread, or if no thread could be started.
+/// there is a single piece, if all methods have one thread, or if no thread could be started.
 class ParallelPass {
  public:
-  /// Processes one piece by `way`. Readahead must not go beyond `end`: pieces from there on may be processed
-  /// by another way. Called from several threads at once.
-  using Work = std::function<Result<void>(std::size_t piece, std::size_t end, FetchMethod way)>;
+  /// Processes one piece by `method`. Readahead must not go beyond `end`: pieces from there on may be
+  /// processed by another method. Called from several threads at once.
+  using Work = std::function<Result<void>(std::size_t piece, std::size_t end, FetchMethod method)>;
 
   ParallelPass(std::vector<std::uint64_t> piece_bytes, Work work, const PassOptions& options);
   ParallelPass(const ParallelPass&) = delete;
@@ -98,8 +98,8 @@ class ParallelPass {
   /// error of the lowest piece that failed, or `cancelled` without a message after a stop request.
   [[nodiscard]] Result<void> wait_for(std::size_t piece);
 
-  /// The current way and its bytes per second so far. After all pieces are done, this is the final choice.
-  [[nodiscard]] FetchMethod way() const;
+  /// The current method and its bytes per second so far. After all pieces are done, this is the final choice.
+  [[nodiscard]] FetchMethod method() const;
   [[nodiscard]] double rate() const;
 
  private:
@@ -125,7 +125,7 @@ class ParallelPass {
   std::size_t done_before_ = 0;  // all pieces before this one are done
   std::vector<bool> done_;
   std::size_t in_flight_ = 0;
-  std::size_t batch_end_ = 0;  // pieces before it use the current way
+  std::size_t batch_end_ = 0;  // pieces before it use the current method
   std::uint64_t batch_bytes_ = 0;
   Clock::time_point batch_begin_;
   std::optional<Error> error_;  // of the lowest piece that failed
@@ -140,13 +140,13 @@ struct FetchOptions {
   bool cached = false;
   /// Time the first pieces to choose engine and threads; use only if `each` does not block.
   bool tune = true;
-  /// Maximum number of pieces fetched from the current one on, itself included.
+  /// A piece is fetched only if it is less than `max_ahead` pieces after the current one.
   std::size_t max_ahead = SIZE_MAX;
   std::stop_token stop{};
 };
 
 struct FetchedBy {
-  FetchMethod way{};
+  FetchMethod method{};
   double bytes_per_second = 0;
 };
 

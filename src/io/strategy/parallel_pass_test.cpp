@@ -22,8 +22,8 @@ Error broken(std::size_t piece) {
 }
 
 TEST(ParallelPass, processes_every_piece_once_with_any_method) {
-  for (const auto& ways : {std::vector<FetchMethod>{one}, std::vector<FetchMethod>{two},
-                           std::vector<FetchMethod>{two, one, four}}) {
+  for (const auto& methods : {std::vector<FetchMethod>{one}, std::vector<FetchMethod>{two},
+                              std::vector<FetchMethod>{two, one, four}}) {
     for (const std::size_t pieces : {0U, 1U, 2U, 100U}) {
       std::vector<std::atomic<int>> times(pieces);
       ParallelPass pass(std::vector<std::uint64_t>(pieces, 10),
@@ -33,7 +33,7 @@ TEST(ParallelPass, processes_every_piece_once_with_any_method) {
                           ++times[piece];
                           return {};
                         },
-                        {.ways = ways, .trial_bytes = 20});
+                        {.methods = methods, .trial_bytes = 20});
       for (std::size_t i = 0; i < pieces; ++i) {
         ASSERT_TRUE(pass.wait_for(i));
         EXPECT_EQ(times[i], 1);
@@ -46,27 +46,27 @@ TEST(ParallelPass, processes_every_piece_once_with_any_method) {
   }
 }
 
-TEST(ParallelPass, receives_faults_with_signals_blocked_in_the_caller) {
+TEST(ParallelPass, works_with_sigbus_unblocked_if_the_caller_blocks_it) {
   const testing::BlockedSigbus blocked;
   const auto expect_unblocked = [](std::size_t, std::size_t, FetchMethod) -> Result<void> {
     EXPECT_FALSE(testing::BlockedSigbus::is_blocked());
     return {};
   };
-  ParallelPass pass({10, 10}, expect_unblocked, {.ways = std::array{two}});
+  ParallelPass pass({10, 10}, expect_unblocked, {.methods = std::array{two}});
   EXPECT_TRUE(pass.wait_for(1));
 }
 
 TEST(ParallelPass, tries_each_candidate_that_fits) {
-  const std::vector<FetchMethod> ways{two, one, four};
+  const std::vector<FetchMethod> methods{two, one, four};
   std::mutex mutex;
   std::set<std::uint32_t> threads;
   ParallelPass pass(std::vector<std::uint64_t>(1000, 10),
-                    [&](std::size_t, std::size_t, FetchMethod way) -> Result<void> {
+                    [&](std::size_t, std::size_t, FetchMethod method) -> Result<void> {
                       const std::lock_guard lock(mutex);
-                      threads.insert(way.threads);
+                      threads.insert(method.threads);
                       return {};
                     },
-                    {.ways = ways, .trial_bytes = 40});
+                    {.methods = methods, .trial_bytes = 40});
   ASSERT_TRUE(pass.wait_for(999));
   EXPECT_EQ(threads, (std::set<std::uint32_t>{1, 2, 4}));
 }
@@ -78,7 +78,7 @@ TEST(ParallelPass, works_on_several_pieces_at_once) {
                       both.arrive_and_wait();
                       return {};
                     },
-                    {.ways = std::span(&two, 1)});
+                    {.methods = std::span(&two, 1)});
   EXPECT_TRUE(pass.wait_for(1));
 }
 
@@ -93,7 +93,7 @@ TEST(ParallelPass, reports_the_lowest_piece_that_failed) {
                         if (piece == 3 || piece == 4) return fail(broken(piece));
                         return {};
                       },
-                      {.ways = std::span(&four, 1)});
+                      {.methods = std::span(&four, 1)});
     ASSERT_TRUE(pass.wait_for(2));
     const auto done = pass.wait_for(3);
     ASSERT_FALSE(done);
@@ -109,10 +109,10 @@ TEST(ParallelPass, reports_the_same_error_without_threads) {
                       if (piece == 1) return fail(broken(piece));
                       return {};
                     },
-                    {.ways = std::span(&one, 1)});
+                    {.methods = std::span(&one, 1)});
   EXPECT_TRUE(pass.wait_for(0));
   EXPECT_EQ(pass.wait_for(2).error().message(), "piece 1");
-  EXPECT_EQ(pass.way(), one);
+  EXPECT_EQ(pass.method(), one);
 }
 
 TEST(ParallelPass, starts_at_most_max_ahead_pieces) {
@@ -123,7 +123,7 @@ TEST(ParallelPass, starts_at_most_max_ahead_pieces) {
                       while (before < piece && !highest.compare_exchange_weak(before, piece)) continue;
                       return {};
                     },
-                    {.ways = std::span(&four, 1), .max_ahead = 3});
+                    {.methods = std::span(&four, 1), .max_ahead = 3});
   for (std::size_t i = 0; i < 100; ++i) {
     EXPECT_LT(highest, i + 3);
     ASSERT_TRUE(pass.wait_for(i));
@@ -132,7 +132,7 @@ TEST(ParallelPass, starts_at_most_max_ahead_pieces) {
 }
 
 TEST(ParallelPass, stop_ends_the_wait) {
-  for (const FetchMethod& way : {one, two}) {
+  for (const FetchMethod& method : {one, two}) {
     std::stop_source source;
     ParallelPass pass(std::vector<std::uint64_t>(10, 10),
                       [&](std::size_t piece, std::size_t, FetchMethod) -> Result<void> {
@@ -140,7 +140,7 @@ TEST(ParallelPass, stop_ends_the_wait) {
                         if (piece > 5) return fail(broken(piece));  // fails after the stop request
                         return {};
                       },
-                      {.ways = std::span(&way, 1), .max_ahead = 1, .stop = source.get_token()});
+                      {.methods = std::span(&method, 1), .max_ahead = 1, .stop = source.get_token()});
     Result<void> done;
     for (std::size_t i = 0; i < 10 && done; ++i) done = pass.wait_for(i);
     ASSERT_FALSE(done);
@@ -156,7 +156,7 @@ TEST(ParallelPass, destruction_joins_its_threads) {
                               ++times;
                               return {};
                             },
-                            {.ways = std::span(&two, 1), .max_ahead = 10});
+                            {.methods = std::span(&two, 1), .max_ahead = 10});
   }
   EXPECT_LE(times, 10);
 }

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::uint64_t read_alignment = 4096;
 
-// Files without a requested range may be missing; they are not opened.
+// Returns for each file whether a range of it is requested. Other files may be missing and are not opened.
 std::vector<bool> files_read(std::size_t files, std::span<const FileRange> ranges) {
   std::vector<bool> read(files);
   for (const auto& range : ranges) read[range.file] = true;
@@ -44,11 +44,11 @@ bool copy_mapped(MappedFile& mapped, const ReadRequest& request) {
 
 // Performs the effects of the state machine and returns their results as events. The queue is destroyed
 // first, because reads in flight write into the ring.
-class Shell {
+class StagedLoader {
  public:
   /// If `into` is empty, chunks are read into a ring and passed to the consumer from there.
-  Shell(const Sources& sources, std::span<const FileRange> ranges, std::span<const MutableBytes> into,
-        const ChunkConsumer& consumer, const StagedOptions& options)
+  StagedLoader(const Sources& sources, std::span<const FileRange> ranges, std::span<const MutableBytes> into,
+               const ChunkConsumer& consumer, const StagedOptions& options)
       : sources_(sources),
         into_(into),
         consumer_(consumer),
@@ -81,14 +81,14 @@ class Shell {
     return {};
   }
 
-  Result<Staged> run() {
+  Result<ReadTotals> run() {
     auto [state, effect] = staged::start(options_.chunks);
     while (effect) {
       const bool stops =
           options_.work.stop.stop_requested() && std::holds_alternative<staged::Running>(state);
-      const staged::Event event = stops
-                                      ? staged::StepFailed{stopped()}
-                                      : std::visit([&](const auto& what) { return perform(what); }, *effect);
+      const staged::Event event =
+          stops ? staged::StepFailed{stopped()}
+                : std::visit([&](const auto& alternative) { return perform(alternative); }, *effect);
       auto next = staged::step(state, event);
       state = std::move(next.next);
       effect = next.effect;
@@ -142,7 +142,8 @@ class Shell {
   MutableBytes memory_of(std::uint32_t slot) {
     const Chunk& chunk = slots_[slot].chunk;
     const auto bytes = static_cast<std::size_t>(chunk.range.bytes);
-    if (!into_.empty()) return into_[chunk.number].subspan(static_cast<std::size_t>(chunk.in_range), bytes);
+    if (!into_.empty())
+      return into_[chunk.range_number].subspan(static_cast<std::size_t>(chunk.offset_in_range), bytes);
     return {ring_.get() + slot * options_.chunk_bytes, bytes};
   }
 
@@ -201,9 +202,9 @@ class Shell {
     return staged::BegunRest{};
   }
 
-  staged::Event perform(const staged::Deliver& hand) {
-    const Slot& slot = slots_[hand.slot];
-    auto taken = consumer_(slot.chunk, memory_of(hand.slot));
+  staged::Event perform(const staged::Deliver& deliver) {
+    const Slot& slot = slots_[deliver.slot];
+    auto taken = consumer_(slot.chunk, memory_of(deliver.slot));
     if (!taken) return staged::StepFailed{std::move(taken).error()};
     staged_.bytes += slot.chunk.range.bytes;
     if (slot.direct) staged_.direct_bytes += slot.chunk.range.bytes;
@@ -222,7 +223,7 @@ class Shell {
     if (!done->bytes) return after_failure(number, done->bytes.error());
     if (*done->bytes == 0) {
       return staged::ReadFailed{Error(ErrorCode::truncated, "file_size_is_unchanged",
-                                      format_text("ends at byte {} but a read needs {} bytes at byte {}",
+                                      format_text("file ends at byte {} but a read needs {} bytes at byte {}",
                                                   slot.chunk.range.offset + slot.done, slot.chunk.range.bytes,
                                                   slot.chunk.range.offset))
                                     .at_path(source_of(slot).path().native())
@@ -240,10 +241,11 @@ class Shell {
     Slot& slot = slots_[number];
     if (slot.exception) std::rethrow_exception(std::exchange(slot.exception, nullptr));
     if (slot.error) return staged::ReadFailed{*std::exchange(slot.error, std::nullopt)};
-    const bool again = cause == std::errc::interrupted || cause == std::errc::resource_unavailable_try_again;
+    const bool is_transient =
+        cause == std::errc::interrupted || cause == std::errc::resource_unavailable_try_again;
     // A file system may open a file for direct reads and still refuse a read.
     const bool not_direct = slot.direct && cause == std::errc::invalid_argument;
-    if (!again && !not_direct) return staged::ReadFailed{refused(slot, cause)};
+    if (!is_transient && !not_direct) return staged::ReadFailed{refused(slot, cause)};
     if (not_direct) slot.direct = false;
     return staged::ShortRead{number};
   }
@@ -260,7 +262,7 @@ class Shell {
   ChunkPlan plan_;
   std::optional<Chunk> waiting_;
   std::vector<Slot> slots_;
-  Staged staged_;
+  ReadTotals staged_;
   AlignedMemory ring_;
   std::unique_ptr<ReadQueue> queue_;
 };
@@ -276,27 +278,27 @@ Result<void> check_unchanged(const Sources& sources, std::span<const FileRange> 
 // Returns whether most of the memory has the same alignment as the file ranges, so that direct reads can
 // write into it.
 bool is_aligned_like_files(std::span<const MutableBytes> into, std::span<const FileRange> ranges) {
-  std::uint64_t such = 0;
-  std::uint64_t all = 0;
+  std::uint64_t aligned_bytes = 0;
+  std::uint64_t all_bytes = 0;
   for (std::size_t i = 0; i < into.size(); ++i) {
     const auto address = reinterpret_cast<std::uintptr_t>(into[i].data());
-    all += into[i].size();
-    if (address % read_alignment == ranges[i].offset % read_alignment) such += into[i].size();
+    all_bytes += into[i].size();
+    if (address % read_alignment == ranges[i].offset % read_alignment) aligned_bytes += into[i].size();
   }
-  return such >= all - such;
+  return aligned_bytes >= all_bytes - aligned_bytes;
 }
 
-Result<Staged> load(std::span<const MutableBytes> into, const Sources& sources,
-                    std::span<const FileRange> ranges, const ChunkConsumer& consumer,
-                    const StagedOptions& options) {
-  return without_bad_alloc([&]() -> Result<Staged> {
+Result<ReadTotals> load(std::span<const MutableBytes> into, const Sources& sources,
+                        std::span<const FileRange> ranges, const ChunkConsumer& consumer,
+                        const StagedOptions& options) {
+  return without_bad_alloc([&]() -> Result<ReadTotals> {
     HT_TRY(check_ring(options.chunks, options.chunk_bytes));
     HT_TRY(check_ranges(sources, ranges));
-    if (ranges.empty()) return Staged{};
+    if (ranges.empty()) return ReadTotals{};
     HT_TRY(check_unchanged(sources, ranges));
-    Shell shell(sources, ranges, into, consumer, options);
-    HT_TRY(shell.open(ranges));
-    const auto staged = HT_TRY(shell.run());
+    StagedLoader loader(sources, ranges, into, consumer, options);
+    HT_TRY(loader.open(ranges));
+    const auto staged = HT_TRY(loader.run());
     HT_TRY(check_unchanged(sources, ranges));
     return staged;
   });
@@ -341,8 +343,9 @@ std::optional<Chunk> ChunkPlan::next() noexcept {
   const std::uint64_t offset = range.offset + done_;
   const std::uint64_t left = range.bytes - done_;
   const std::uint64_t alignment = alignments_[range.file];
-  Chunk chunk{
-      .range = {range.file, offset, std::min(left, chunk_bytes_)}, .number = range_, .in_range = done_};
+  Chunk chunk{.range = {range.file, offset, std::min(left, chunk_bytes_)},
+              .range_number = range_,
+              .offset_in_range = done_};
   if (alignment != 0) {
     const std::uint64_t to_aligned = (alignment - offset % alignment) % alignment;
     if (to_aligned != 0) {
@@ -380,18 +383,19 @@ Result<void> check_ranges(const Sources& sources, std::span<const FileRange> ran
   return {};
 }
 
-Result<Staged> load_staged(const Sources& sources, std::span<const FileRange> ranges,
-                           const ChunkConsumer& consumer, const StagedOptions& options) {
+Result<ReadTotals> load_staged(const Sources& sources, std::span<const FileRange> ranges,
+                               const ChunkConsumer& consumer, const StagedOptions& options) {
   return load({}, sources, ranges, consumer, options);
 }
 
-Result<Staged> load_into(std::span<const MutableBytes> into, const Sources& sources,
-                         std::span<const FileRange> ranges, const StagedOptions& options) {
+Result<ReadTotals> load_into(std::span<const MutableBytes> into, const Sources& sources,
+                             std::span<const FileRange> ranges, const StagedOptions& options) {
   HT_TRY(check_sizes(into, ranges));
   const bool by_ring = options.direct && options.ring_for_memory && !is_aligned_like_files(into, ranges);
   const auto take = [&](const Chunk& chunk, Bytes bytes) -> Result<void> {
     if (by_ring)
-      std::ranges::copy(bytes, into[chunk.number].begin() + static_cast<std::ptrdiff_t>(chunk.in_range));
+      std::ranges::copy(
+          bytes, into[chunk.range_number].begin() + static_cast<std::ptrdiff_t>(chunk.offset_in_range));
     return options.work.on_loaded ? options.work.on_loaded(chunk.range, bytes) : Result<void>();
   };
   return load(by_ring ? std::span<const MutableBytes>() : into, sources, ranges, take, options);

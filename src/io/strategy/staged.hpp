@@ -23,9 +23,9 @@ struct Chunk {
   FileRange range;
   /// Whether offset and size are aligned for direct reads.
   bool direct = false;
-  /// The number of its range, and its offset in that range.
-  std::size_t number = 0;
-  std::uint64_t in_range = 0;
+  /// The index of the range that contains the chunk, and the chunk's offset in that range.
+  std::size_t range_number = 0;
+  std::uint64_t offset_in_range = 0;
 
   friend bool operator==(const Chunk&, const Chunk&) = default;
 };
@@ -61,8 +61,8 @@ struct StagedOptions {
   std::uint64_t chunk_bytes = std::uint64_t{2} << 20;
   /// Bypass the page cache if the file system allows it.
   bool direct = true;
-  /// Whether `load_into` may use a ring for memory that is not aligned as the file. If not, such memory is
-  /// read through the page cache.
+  /// Whether `load_into` may read through a ring if most of the memory does not have the alignment of the
+  /// file ranges. If not, such memory is filled through the page cache.
   bool ring_for_memory = true;
   /// Threads copy from these mappings in parallel instead of reading: copying mapped bytes costs less than a
   /// read. Null for sources whose pages must not be touched, as a fault may terminate the process.
@@ -74,7 +74,7 @@ struct StagedOptions {
 };
 
 /// Bytes read, and how many of them bypassed the page cache.
-struct Staged {
+struct ReadTotals {
   std::uint64_t bytes = 0;
   std::uint64_t direct_bytes = 0;
 };
@@ -87,12 +87,15 @@ struct Staged {
 /// Reads the ranges through a ring. `read_failed`, `truncated`, `changed_underfoot` if a file changed since
 /// it was opened, `cancelled`, `out_of_bounds` for a range that is not in its file, `bad_state` for an
 /// invalid ring.
-[[nodiscard]] Result<Staged> load_staged(const Sources& sources, std::span<const FileRange> ranges,
-                                         const ChunkConsumer& consumer, const StagedOptions& options = {});
+[[nodiscard]] Result<ReadTotals> load_staged(const Sources& sources, std::span<const FileRange> ranges,
+                                             const ChunkConsumer& consumer,
+                                             const StagedOptions& options = {});
 
 /// Reads each range into the caller's memory of exactly its size (`size_mismatch`). Direct reads need memory
-/// aligned as the file; if most of the memory is not, chunks are read into a ring and copied.
-[[nodiscard]] Result<Staged> load_into(std::span<const MutableBytes> into, const Sources& sources,
-                                       std::span<const FileRange> ranges, const StagedOptions& options = {});
+/// whose addresses have the same offset in a page as the file ranges; if most of the memory does not, chunks
+/// are read into a ring and copied.
+[[nodiscard]] Result<ReadTotals> load_into(std::span<const MutableBytes> into, const Sources& sources,
+                                           std::span<const FileRange> ranges,
+                                           const StagedOptions& options = {});
 
 }  // namespace ht::inline v1::io

@@ -20,7 +20,7 @@ struct Ring {
 
   std::uint32_t slots = 0;
   std::uint64_t begun = 0;      ///< chunks whose read was started
-  std::uint64_t handed = 0;     ///< chunks that the consumer has processed
+  std::uint64_t delivered = 0;  ///< chunks that the consumer has processed
   std::uint32_t in_flight = 0;  ///< reads in flight
   std::uint64_t filled = 0;     ///< a bit for each slot that is ready for the consumer
   bool all_begun = false;
@@ -29,7 +29,7 @@ struct Ring {
     return static_cast<std::uint32_t>(chunk % slots);
   }
   [[nodiscard]] bool is_filled(std::uint32_t slot) const noexcept { return (filled >> slot & 1) != 0; }
-  [[nodiscard]] bool has_room() const noexcept { return !all_begun && begun - handed < slots; }
+  [[nodiscard]] bool has_room() const noexcept { return !all_begun && begun - delivered < slots; }
 };
 
 // States.
@@ -90,7 +90,8 @@ struct Step {
 // Starting reads comes first, so that the disk is never idle while the ring has room.
 inline Step next_step(const Ring& ring, bool queue_is_full = false) {
   if (ring.has_room() && !queue_is_full) return {Running{ring}, Begin{ring.slot_of(ring.begun)}};
-  if (ring.is_filled(ring.slot_of(ring.handed))) return {Running{ring}, Deliver{ring.slot_of(ring.handed)}};
+  if (ring.is_filled(ring.slot_of(ring.delivered)))
+    return {Running{ring}, Deliver{ring.slot_of(ring.delivered)}};
   if (ring.in_flight > 0) return {Running{ring}, Await{}};
   if (!queue_is_full) return {Done{}, {}};
   return {
@@ -146,8 +147,8 @@ inline Step on(const Running& state, const ReadFailed& event) {
 
 inline Step on(const Running& state, const Delivered& /*event*/) {
   Ring ring = state.ring;
-  ring.filled &= ~(std::uint64_t{1} << ring.slot_of(ring.handed));
-  ++ring.handed;
+  ring.filled &= ~(std::uint64_t{1} << ring.slot_of(ring.delivered));
+  ++ring.delivered;
   return next_step(ring);
 }
 

@@ -47,7 +47,7 @@ class StagedLoad : public ::testing::Test {
     }
   }
 
-  Result<Staged> load(const std::vector<FileRange>& ranges, StagedOptions options = {}) {
+  Result<ReadTotals> load(const std::vector<FileRange>& ranges, StagedOptions options = {}) {
     options.chunks = std::min(options.chunks, 3U);
     options.chunk_bytes = 2 * page;
     loaded_.clear();
@@ -195,7 +195,7 @@ TEST_F(StagedLoad, waits_if_the_queue_is_full) {
   EXPECT_EQ(loaded_, expected());
 }
 
-TEST_F(StagedLoad, an_error_of_the_consumer_ends_it) {
+TEST_F(StagedLoad, an_error_of_the_consumer_ends_the_load) {
   int left = 4;
   on_chunk_ = [&]() -> Result<void> {
     if (--left == 0) return fail(ErrorCode::no_space, "space_is_left", "there is none");
@@ -275,15 +275,15 @@ TEST_F(StagedLoad, into_memory_is_direct_if_aligned) {
   const Sources files{files_[0]};
   const std::vector<FileRange> range{{0, page, 4 * page}};
   alignas(4096) static std::array<std::byte, 4 * page + 1> memory;
-  const std::vector<MutableBytes> in_line{MutableBytes(memory).first(4 * page)};
-  const auto aligned = load_into(in_line, files, range);
+  const std::vector<MutableBytes> aligned_memory{MutableBytes(memory).first(4 * page)};
+  const auto aligned = load_into(aligned_memory, files, range);
   ASSERT_TRUE(aligned);
   EXPECT_EQ(std::memcmp(memory.data(), contents('a').data() + page, 4 * page), 0);
   // Memory that is not aligned is filled through a ring.
-  const std::vector<MutableBytes> out_of_line{MutableBytes(memory).last(4 * page)};
-  const auto odd = load_into(out_of_line, files, range);
-  ASSERT_TRUE(odd);
-  EXPECT_EQ(odd->direct_bytes, aligned->direct_bytes);
+  const std::vector<MutableBytes> unaligned_memory{MutableBytes(memory).last(4 * page)};
+  const auto unaligned = load_into(unaligned_memory, files, range);
+  ASSERT_TRUE(unaligned);
+  EXPECT_EQ(unaligned->direct_bytes, aligned->direct_bytes);
   EXPECT_EQ(std::memcmp(memory.data() + 1, contents('a').data() + page, 4 * page), 0);
   if (aligned->direct_bytes == 0) GTEST_SKIP() << "the folder for temporary files has no direct reads";
   EXPECT_EQ(aligned->direct_bytes, 4 * page);

@@ -19,27 +19,28 @@ class PagesAhead {
       : layout_(layout),
         pass_(pieces_of(layout.bytes),
               [&memory, all = layout.bytes](std::size_t piece, std::size_t /*end*/,
-                                            FetchMethod /*way*/) -> Result<void> {
+                                            FetchMethod /*method*/) -> Result<void> {
                 const std::uint64_t offset = piece * piece_bytes;
                 if (memory.allocate_pages(offset, std::min(piece_bytes, all - offset))) return {};
                 return fail(Error(ErrorCode::out_of_memory));
               },
-              {.ways = ways, .stop = std::move(stop)}) {}
+              {.methods = methods, .stop = std::move(stop)}) {}
 
   /// Waits until the pages of a chunk's memory are allocated. If that fails, the reads fault them in.
   void wait_for(const Chunk& chunk) {
     if (failed_) return;
-    const std::uint64_t end = layout_.read_positions[chunk.number] + chunk.in_range + chunk.range.bytes;
+    const std::uint64_t end =
+        layout_.read_positions[chunk.range_number] + chunk.offset_in_range + chunk.range.bytes;
     failed_ = !pass_.wait_for(static_cast<std::size_t>((end - 1) / piece_bytes));
   }
 
   /// 0 after a failure.
-  [[nodiscard]] std::uint32_t threads() const { return failed_ ? 0 : pass_.way().threads; }
+  [[nodiscard]] std::uint32_t threads() const { return failed_ ? 0 : pass_.method().threads; }
 
  private:
-  // A multiple of the size of a large page.
+  // A multiple of the size of a huge page.
   static constexpr std::uint64_t piece_bytes = std::uint64_t{8} << 20;
-  static constexpr std::array<FetchMethod, 3> ways{
+  static constexpr std::array<FetchMethod, 3> methods{
       {{Engine::populate, 2}, {Engine::populate, 4}, {Engine::populate, 1}}};
 
   static std::vector<std::uint64_t> pieces_of(std::uint64_t bytes) {
@@ -61,7 +62,7 @@ Strategy::RequestFailed request_failed(Error error) {
 Strategy::RequestFailed not_supported(const Strategy& strategy, std::string_view request) {
   return request_failed(
       Error(ErrorCode::unsupported_strategy, "strategy_supports_the_request",
-            format_text("the strategy '{}' cannot {}", strategy.name(), request))
+            format_text("strategy '{}' cannot {}", strategy.name(), request))
           .with_hint("use `mapped` to map files, and `read`, `staged` or `external` to load them"));
 }
 
@@ -96,7 +97,7 @@ std::vector<Strategy::Answer> Strategy::load(std::span<const Strategy::LoadReque
 
 Error not_answered(const Strategy& strategy) {
   return Error(ErrorCode::bad_state, "strategy_answers_each_request",
-               format_text("the strategy '{}' answered a request with the wrong event", strategy.name()))
+               format_text("strategy '{}' returned answers that do not match the requests", strategy.name()))
       .with_hint("return one answer for each request, with memory of the size of its range");
 }
 
@@ -181,7 +182,7 @@ Strategy::Answer ReadStrategy::answer(const Strategy::Request& request) {
     return not_supported(*this,
                          std::holds_alternative<Strategy::MapRequest>(request) ? "map files" : "take advice");
   if (release_request->memory->owner.use_count() > 1) {
-    return request_failed(Error(ErrorCode::in_use, "memory_is_not_in_use", "is still in use")
+    return request_failed(Error(ErrorCode::in_use, "memory_is_not_in_use", "memory is still in use")
                               .with_hint("destroy all tensors of that name first"));
   }
   *release_request->memory = {};
@@ -227,17 +228,17 @@ Result<std::vector<Memory>> ReadStrategy::run(std::span<const Strategy::LoadRequ
     into.push_back(all.subspan(static_cast<std::size_t>(layout.read_positions[i]),
                                static_cast<std::size_t>(layout.reads[i].bytes)));
   }
-  auto how = reading_;
-  how.work = work;
+  auto options = options_;
+  options.work = work;
   // The ring counts against the budget too.
-  how.ring_for_memory = how.chunks * how.chunk_bytes <= work.budget_bytes - layout.bytes;
+  options.ring_for_memory = options.chunks * options.chunk_bytes <= work.budget_bytes - layout.bytes;
   std::optional<PagesAhead> pages;
   // Copying threads fault in pages in parallel; reads do not.
-  if (memory && how.mapped.empty()) {
+  if (memory && options.mapped.empty()) {
     pages.emplace(*memory, layout, work.stop);
-    how.before_read = [&](const Chunk& chunk) { pages->wait_for(chunk); };
+    options.before_read = [&](const Chunk& chunk) { pages->wait_for(chunk); };
   }
-  const auto loaded = HT_TRY(load_into(into, sources_, layout.reads, how));
+  const auto loaded = HT_TRY(load_into(into, sources_, layout.reads, options));
   done_.bytes += loaded.bytes;
   done_.direct_bytes += loaded.direct_bytes;
   if (pages) page_threads_ = pages->threads();

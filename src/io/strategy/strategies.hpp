@@ -43,12 +43,12 @@ class MappedStrategy final : public Strategy {
   std::vector<std::unique_ptr<MappedFile>> files_;
 };
 
-/// Loads into its own memory, which a Strategy::ReleaseRequest frees. All requests of a load fail together.
-/// `budget_too_small`.
+/// Loads into its own memory, which a Strategy::ReleaseRequest frees. All requests of a load fail together,
+/// for instance with `budget_too_small`.
 class ReadStrategy final : public Strategy {
  public:
-  explicit ReadStrategy(const Sources& sources, StagedOptions reading = {})
-      : sources_(sources), reading_(std::move(reading)) {}
+  explicit ReadStrategy(const Sources& sources, StagedOptions options = {})
+      : sources_(sources), options_(std::move(options)) {}
 
   [[nodiscard]] std::string_view name() const noexcept override { return to_string(Strategy::Kind::read); }
   Strategy::Answer answer(const Strategy::Request& request) override;
@@ -56,7 +56,7 @@ class ReadStrategy final : public Strategy {
                                      const Strategy::LoadWork& work) override;
 
   /// Totals of all loads.
-  [[nodiscard]] const Staged& done() const noexcept { return done_; }
+  [[nodiscard]] const ReadTotals& done() const noexcept { return done_; }
   /// Number of threads that allocated pages ahead of the reads; 0 if the reads allocated them.
   [[nodiscard]] std::uint32_t page_threads() const noexcept { return page_threads_; }
 
@@ -66,8 +66,8 @@ class ReadStrategy final : public Strategy {
                                                 const Strategy::LoadWork& work);
 
   const Sources& sources_;
-  StagedOptions reading_;
-  Staged done_;
+  StagedOptions options_;
+  ReadTotals done_;
   std::uint32_t page_threads_ = 0;
 };
 
@@ -76,7 +76,7 @@ class ReadStrategy final : public Strategy {
 /// Returns the Error of a failed request.
 [[nodiscard]] Error error_of(const Strategy& strategy, const Strategy::RequestFailed& failed);
 
-/// Returns the expected event, or the Error of the answer.
+/// Returns the expected kind of answer, or an Error.
 template <class Done>
 [[nodiscard]] Result<Done> done_or_error(const Strategy& strategy, Strategy::Answer answer) {
   if (auto* const done = std::get_if<Done>(&answer)) return std::move(*done);
@@ -84,7 +84,7 @@ template <class Done>
   return fail(failed != nullptr ? error_of(strategy, *failed) : not_answered(strategy));
 }
 
-/// Sends a request and returns the event that answers it: `send_request<Strategy::MapDone>(strategy,
+/// Sends a request and returns its answer: `send_request<Strategy::MapDone>(strategy,
 /// Strategy::MapRequest{range})`.
 template <class Done>
 [[nodiscard]] Result<Done> send_request(Strategy& strategy, const Strategy::Request& request) {

@@ -75,7 +75,7 @@ TEST_F(Strategies, mapped_creates_one_mapping_at_the_first_request) {
   EXPECT_TRUE(mapped.file(0).is_mapped());
 }
 
-TEST_F(Strategies, mapping_outlives_the_strategy_with_its_owner) {
+TEST_F(Strategies, mapping_with_an_owner_outlives_the_strategy) {
   Memory memory;
   {
     MappedStrategy mapped(sources_);
@@ -87,11 +87,11 @@ TEST_F(Strategies, mapping_outlives_the_strategy_with_its_owner) {
 TEST_F(Strategies, eviction_needs_no_mapping) {
   MappedStrategy mapped(sources_);
   EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Strategy::Advice::drop));
-  EXPECT_EQ(port_.count(Call::forget), 0);
+  EXPECT_EQ(port_.count(Call::drop_cached), 0);
   EXPECT_TRUE(advise(mapped, {0, 0, file_bytes}, Strategy::Advice::evict));
-  EXPECT_EQ(port_.count(Call::forget), 1);
+  EXPECT_EQ(port_.count(Call::drop_cached), 1);
   EXPECT_EQ(port_.count(Call::map), 0);
-  port_.fail_at(Call::forget, 1, std::errc::io_error);
+  port_.fail_at(Call::drop_cached, 1, std::errc::io_error);
   EXPECT_EQ(advise(mapped, {0, 0, file_bytes}, Strategy::Advice::evict).error().rule(),
             "page_cache_can_be_evicted");
 }

@@ -68,7 +68,7 @@ class Window::Shell {
 
   void start() {
     try {
-      thread_ = std::jthread([this](const std::stop_token& over) { work(over); });
+      thread_ = std::jthread([this](const std::stop_token& thread_stop) { work(thread_stop); });
     } catch (const std::system_error&) {
       // Without a thread, `enter` does all work.
       return;
@@ -107,21 +107,22 @@ class Window::Shell {
   }
 
  private:
-  void work(const std::stop_token& over) {
+  void work(const std::stop_token& thread_stop) {
     fault::unblock_signal();
     std::unique_lock lock(mutex_);
-    while (effect_ready_.wait(lock, over, [&] { return effect_.has_value(); }) && !over.stop_requested()) {
-      perform(lock, over);
+    while (effect_ready_.wait(lock, thread_stop, [&] { return effect_.has_value(); }) &&
+           !thread_stop.stop_requested()) {
+      perform(lock, thread_stop);
     }
   }
 
   // Performs the pending effect. The lock is released meanwhile.
-  void perform(std::unique_lock<std::mutex>& lock, const std::stop_token& over) {
+  void perform(std::unique_lock<std::mutex>& lock, const std::stop_token& thread_stop) {
     const auto effect = *std::exchange(effect_, std::nullopt);
     lock.unlock();
     const bool fetches = effect.action == window::Action::fetch;
     auto done = without_bad_alloc(
-        [&] { return fetches ? pages_.fetch(effect.layer, stop_, over) : pages_.drop(effect.layer); });
+        [&] { return fetches ? pages_.fetch(effect.layer, stop_, thread_stop) : pages_.drop(effect.layer); });
     lock.lock();
     if (done) {
       (fetches ? statistics_.fetched_bytes : statistics_.dropped_bytes) += layers_[effect.layer].bytes;

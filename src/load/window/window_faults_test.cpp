@@ -18,7 +18,7 @@ namespace ht::window_faults_test {
 namespace {
 
 using testing::Call;
-using testing::calls_a_fetch;
+using testing::calls_per_fetch;
 using testing::FaultyPort;
 using testing::layers;
 using testing::pass;
@@ -40,7 +40,7 @@ class WindowFaults : public testing::LayeredModel {
         EXPECT_TRUE(entered.error().tensor().starts_with("blk.")) << to_string(entered.error());
         EXPECT_TRUE(entered.error().offset());
       }
-      EXPECT_TRUE(is_right(window, i % layers));
+      EXPECT_TRUE(equals_file(window, i % layers));
     }
   }
 };
@@ -74,15 +74,15 @@ TEST_F(WindowFaults, failed_drop_is_reported_once) {
   // Room for one: the second enter has to drop the first layer.
   auto window = open(room_for(1));
   ASSERT_TRUE(window.enter(0));
-  port_.fail_at(Call::advise, calls_a_fetch, std::errc::invalid_argument);
+  port_.fail_at(Call::advise, calls_per_fetch, std::errc::invalid_argument);
   auto error = refusal(window.enter(1), ErrorCode::unsupported_strategy, "memory_advice_is_accepted");
   EXPECT_EQ(error.tensor(), "blk.0.a");
   ASSERT_TRUE(window.enter(1));
-  port_.fail_at(Call::forget, 1, std::errc::invalid_argument);
+  port_.fail_at(Call::drop_cached, 1, std::errc::invalid_argument);
   error = refusal(window.enter(2), ErrorCode::unsupported_strategy, "page_cache_can_be_evicted");
   EXPECT_EQ(error.tensor(), "blk.1.a");
   ASSERT_TRUE(window.enter(2));
-  EXPECT_TRUE(is_right(window, 2));
+  EXPECT_TRUE(equals_file(window, 2));
 }
 
 TEST_F(WindowFaults, truncated_file_is_reported_when_its_layer_is_entered) {
@@ -172,7 +172,7 @@ TEST_F(WindowFaults, pending_enter_returns_at_once_after_a_stop) {
 TEST_F(WindowFaults, fetching_ends_between_two_pieces) {
   // A layer of four pieces, all holes.
   constexpr std::uint64_t bytes = 64 << 20;
-  constexpr int calls_a_piece = 16 + 1;
+  constexpr int calls_per_piece = 16 + 1;
   const auto header =
       testing::safetensors_file(R"({"0":{"dtype":"U8","shape":[67108864],"data_offsets":[0,67108864]}})", 0);
   testing::write_file(path_, header);
@@ -181,7 +181,7 @@ TEST_F(WindowFaults, fetching_ends_between_two_pieces) {
     FaultyPort port;
     const std::stop_source source;
     port.before_each([&](Call call, int nth) {
-      if (call == Call::advise && nth == calls_a_piece) source.request_stop();
+      if (call == Call::advise && nth == calls_per_piece) source.request_stop();
     });
     const auto model = Model::open(path_, {.port = &port}).value();
     {
@@ -191,14 +191,14 @@ TEST_F(WindowFaults, fetching_ends_between_two_pieces) {
       ASSERT_FALSE(entered);
       EXPECT_EQ(entered.error().code(), ErrorCode::cancelled);
     }
-    EXPECT_EQ(port.count(Call::advise), 2 * calls_a_piece);
+    EXPECT_EQ(port.count(Call::advise), 2 * calls_per_piece);
   }
 }
 
 TEST_F(WindowFaults, can_be_destroyed_with_an_effect_in_flight) {
   Gate gate;
   port_.before_each([&](Call call, int nth) {
-    if (call == Call::advise && nth == calls_a_fetch) gate.pass();
+    if (call == Call::advise && nth == calls_per_fetch) gate.pass();
   });
   std::jthread opener;
   {
@@ -217,8 +217,8 @@ TEST_F(WindowFaults, guarded_compute_reports_a_truncated_file) {
   ASSERT_TRUE(window.enter(5));
   std::vector<Bytes> touched;
   for (const auto index : window.layer(5).tensors) touched.push_back(model_->at(index)->bytes().value());
-  const auto right = guarded(touched, [&] { return is_right(window, 5); });
-  EXPECT_EQ(refusal(right, ErrorCode::changed_underfoot, "mapped_pages_are_in_the_file").tensor(), "blk.5.a");
+  const auto equal = guarded(touched, [&] { return equals_file(window, 5); });
+  EXPECT_EQ(refusal(equal, ErrorCode::changed_underfoot, "mapped_pages_are_in_the_file").tensor(), "blk.5.a");
 }
 
 }  // namespace

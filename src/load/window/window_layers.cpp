@@ -66,19 +66,19 @@ Result<LayerPattern> LayerPattern::from(std::string_view text) {
   NameFilter before(text.substr(0, at));
   HT_TRY(before.check());
   if (at == std::string_view::npos) return LayerPattern(std::move(before), std::nullopt);
-  const auto behind = text.substr(at + number_mark.size());
-  if (behind.find(number_mark) != std::string_view::npos) {
+  const auto rest = text.substr(at + number_mark.size());
+  if (rest.find(number_mark) != std::string_view::npos) {
     return fail(Error(ErrorCode::bad_state, "pattern_has_one_number",
                       format_text("pattern '{}' has more than one {{}}", text))
                     .with_hint("keep one {} and write * for the others"));
   }
-  NameFilter behind_number(behind);
-  HT_TRY(behind_number.check());
-  return LayerPattern(std::move(before), std::move(behind_number));
+  NameFilter after(rest);
+  HT_TRY(after.check());
+  return LayerPattern(std::move(before), std::move(after));
 }
 
 std::optional<std::uint64_t> LayerPattern::number_in(std::string_view name) const noexcept {
-  if (!behind_) {
+  if (!after_) {
     return before_.matches(name) ? first_numeric_part(name) : std::nullopt;
   }
   std::size_t end = 0;
@@ -87,7 +87,7 @@ std::optional<std::uint64_t> LayerPattern::number_in(std::string_view name) cons
     if (begin == std::string_view::npos) return std::nullopt;
     end = std::min(name.find_first_not_of(digits, begin), name.size());
     const auto number = number_from(name.substr(begin, end - begin));
-    if (number && before_.matches(name.substr(0, begin)) && behind_->matches(name.substr(end))) {
+    if (number && before_.matches(name.substr(0, begin)) && after_->matches(name.substr(end))) {
       return number;
     }
   }
@@ -146,11 +146,12 @@ LayerPages::LayerPages(const Catalog& catalog, const LayerTable& table, io::Mapp
   }
 }
 
-Result<void> LayerPages::fetch(std::size_t layer, const std::stop_token& stop, const std::stop_token& over) {
+Result<void> LayerPages::fetch(std::size_t layer, const std::stop_token& stop,
+                               const std::stop_token& thread_stop) {
   fetched_[layer] = true;
   for (const auto& range : table_.ranges_of(layer)) {
     for (std::uint64_t done = 0; done < range.bytes; done += piece_bytes) {
-      if (stop.stop_requested() || over.stop_requested()) return fail(Error(ErrorCode::cancelled));
+      if (stop.stop_requested() || thread_stop.stop_requested()) return fail(Error(ErrorCode::cancelled));
       const std::uint64_t bytes = std::min(piece_bytes, range.bytes - done);
       auto fetched = fetch_pages({range.file, range.offset + done, bytes});
       if (!fetched) return fail(located(std::move(fetched).error(), layer, range));

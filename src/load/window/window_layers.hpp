@@ -27,11 +27,11 @@ class LayerPattern {
   [[nodiscard]] std::optional<std::uint64_t> number_in(std::string_view name) const noexcept;
 
  private:
-  LayerPattern(NameFilter before, std::optional<NameFilter> behind) noexcept
-      : before_(std::move(before)), behind_(std::move(behind)) {}
+  LayerPattern(NameFilter before, std::optional<NameFilter> after) noexcept
+      : before_(std::move(before)), after_(std::move(after)) {}
 
   NameFilter before_;  // for text before the number, or the whole name if the pattern has no number
-  std::optional<NameFilter> behind_;
+  std::optional<NameFilter> after_;  // for text after the number
 };
 
 /// Layers in the order of their numbers. The tensors and ranges of a layer begin where those of the previous
@@ -46,7 +46,7 @@ struct LayerTable {
     bool shares = false;
   };
   std::vector<Row> rows;
-  /// Numbers in the catalog, in file order within a layer.
+  /// Indices in the catalog, in file order within a layer.
   std::vector<std::size_t> tensors;
   /// In file order within a layer. The ranges of one layer neither touch nor overlap.
   std::vector<io::FileRange> ranges;
@@ -71,12 +71,12 @@ class LayerPages {
   static constexpr std::uint64_t piece_bytes = std::uint64_t{16} << 20;
 
   /// All arguments have to outlive this object, and the files of all ranges must exist.
-  LayerPages(const Catalog& catalog, const LayerTable& table, io::MappedStrategy& files,
+  LayerPages(const Catalog& catalog, const LayerTable& table, io::MappedStrategy& mapped,
              bool empty_page_cache);
 
   /// Fetches the layer and waits for the disk. `cancelled` after a stop request on either token.
   [[nodiscard]] Result<void> fetch(std::size_t layer, const std::stop_token& stop,
-                                   const std::stop_token& over);
+                                   const std::stop_token& thread_stop);
   /// Drops the layer, except bytes shared with layers that are still fetched.
   [[nodiscard]] Result<void> drop(std::size_t layer);
 
@@ -85,7 +85,7 @@ class LayerPages {
   /// Drops the part of the range that no other fetched layer shares.
   [[nodiscard]] Result<void> drop_unshared(std::size_t layer, io::FileRange range);
   [[nodiscard]] Result<void> drop_pages(std::size_t layer, const io::FileRange& range);
-  /// Adds the tensor to an error that has none.
+  /// Adds an offset and a tensor to an error that lacks them.
   [[nodiscard]] Error located(Error error, std::size_t layer, const io::FileRange& range) const;
 
   const Catalog& catalog_;

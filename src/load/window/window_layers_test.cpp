@@ -52,7 +52,7 @@ TEST(WindowLayers, numbers_above_64_bits_are_ignored) {
   EXPECT_EQ(number("", std::string(100'000, '9') + ".4.w"), 4U);
 }
 
-TEST(WindowLayers, names_of_many_numbers_are_matched_in_linear_time) {
+TEST(WindowLayers, names_with_many_numbers_are_matched_in_linear_time) {
   std::string name;
   for (int i = 0; i < 200'000; ++i) name += "1a";
   EXPECT_EQ(number("*x{}y*", name), std::nullopt);

@@ -18,8 +18,8 @@ std::size_t distance(const Ledger& ledger, std::size_t from, std::size_t to) {
 
 bool needs_room(const Ledger::Layer& layer) { return !layer.stays && layer.presence == Presence::absent; }
 
-// Returns the next effect needed to fetch a layer. Returns nullopt if a layer that is entered earlier would
-// have to be dropped. Layers are counted from `from`, the current layer or the next to be entered.
+// Returns the next effect needed to fetch a layer. Returns nullopt if that requires dropping a layer that
+// will be entered before it. The order of entering begins at `from`, the entered or the requested layer.
 std::optional<Effect> next_effect_for(const Ledger& ledger, std::size_t layer, std::size_t from) {
   const auto& requested = ledger.layers[layer];
   std::uint64_t room = ledger.room - ledger.taken;
@@ -122,7 +122,7 @@ Step on(Ahead&& state, Done&& /*event*/) {
 }
 Step on(Ahead&& state, EffectFailed&& event) {
   if (state.effect.action == Action::fetch) {
-    state.ledger.fetch_error.emplace(Ledger::Unfetched{state.effect.layer, std::move(event.error)});
+    state.ledger.fetch_error.emplace(Ledger::FailedFetch{state.effect.layer, std::move(event.error)});
   } else {
     state.ledger.drop_error = std::move(event.error);
   }
@@ -141,7 +141,7 @@ Step on(Awaited&& state, EffectFailed&& event) {
   const auto& [action, layer] = state.effect;
   if (action == Action::drop || layer == state.requested)
     return proceed(std::move(state.ledger), Answer{std::move(event.error)});
-  state.ledger.fetch_error.emplace(Ledger::Unfetched{layer, std::move(event.error)});
+  state.ledger.fetch_error.emplace(Ledger::FailedFetch{layer, std::move(event.error)});
   return fetch_awaited(std::move(state.ledger), state.requested);
 }
 Step on(Awaited&& /*state*/, Stop&& event) {

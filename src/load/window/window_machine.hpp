@@ -30,7 +30,7 @@ struct Ledger {
     bool stays = false;
     Presence presence = Presence::absent;
   };
-  struct Unfetched {
+  struct FailedFetch {
     std::size_t layer;
     Error error;
   };
@@ -43,7 +43,7 @@ struct Ledger {
   std::uint64_t taken = 0;
   std::optional<std::size_t> entered{};
   /// A failed prefetch, returned to the Enter of that layer. Until then, no later layer is fetched.
-  std::optional<Unfetched> fetch_error{};
+  std::optional<FailedFetch> fetch_error{};
   /// The error of a failed drop, returned to the next Enter. Until then, no effect is started.
   std::optional<Error> drop_error{};
 };

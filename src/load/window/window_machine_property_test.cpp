@@ -30,7 +30,7 @@ class World {
     feed(Enter{layer});
   }
   void finish(bool good) {
-    const Effect effect = *std::exchange(under_way_, std::nullopt);
+    const Effect effect = *std::exchange(in_flight_, std::nullopt);
     if (effect.action == Action::drop && good) {
       held_[effect.layer] = false;
       ++drops_;
@@ -38,12 +38,12 @@ class World {
     feed(good ? Event(Done{}) : Event(EffectFailed{some_error()}));
   }
   void finish_all() {
-    for (std::size_t steps = 0; under_way_; ++steps) {
+    for (std::size_t steps = 0; in_flight_; ++steps) {
       RC_ASSERT(steps <= 3 * bytes_.size());
       finish(true);
     }
   }
-  [[nodiscard]] bool is_busy() const { return under_way_.has_value(); }
+  [[nodiscard]] bool is_busy() const { return in_flight_.has_value(); }
   [[nodiscard]] bool is_awaited() const { return awaited_.has_value(); }
   [[nodiscard]] std::size_t size() const { return bytes_.size(); }
 
@@ -61,11 +61,11 @@ class World {
       awaited_.reset();
     }
     if (next.effect) begin(*next.effect);
-    RC_ASSERT(!awaited_ || under_way_);  // an effect in flight will answer the Enter
+    RC_ASSERT(!awaited_ || in_flight_);  // an effect in flight will answer the Enter
   }
   void begin(const Effect& effect) {
-    RC_ASSERT(!under_way_);
-    under_way_ = effect;
+    RC_ASSERT(!in_flight_);
+    in_flight_ = effect;
     const std::size_t layer = effect.layer;
     if (effect.action == Action::drop) {
       RC_ASSERT(held_[layer]);
@@ -85,7 +85,7 @@ class World {
   std::vector<bool> held_;
   std::optional<std::size_t> entered_;
   std::optional<std::size_t> awaited_;
-  std::optional<Effect> under_way_;
+  std::optional<Effect> in_flight_;
   State state_;
 };
 
@@ -133,8 +133,8 @@ RC_GTEST_PROP(WindowMachineProperties, repeated_passes_fetch_layers_that_do_not_
   const auto two = two_largest(sizes.bytes);
   const auto budget = *rc::gen::inRange(two, std::max(two, sizes.total) + 1);
   const auto ledger = make_ledger(sizes.bytes, budget);
-  std::uint64_t passing = 0;
-  for (const auto& layer : ledger.layers) passing += layer.stays ? 0 : layer.bytes;
+  std::uint64_t bytes_per_pass = 0;
+  for (const auto& layer : ledger.layers) bytes_per_pass += layer.stays ? 0 : layer.bytes;
   World world(sizes.bytes, budget);
   for (int pass = 0; pass < 4; ++pass) {
     const auto before = world.fetched_bytes_;
@@ -144,7 +144,7 @@ RC_GTEST_PROP(WindowMachineProperties, repeated_passes_fetch_layers_that_do_not_
       world.finish_all();
     }
     // Layers that are prefetched for the next pass count for this pass.
-    if (pass > 0) RC_ASSERT(world.fetched_bytes_ - before <= passing);
+    if (pass > 0) RC_ASSERT(world.fetched_bytes_ - before <= bytes_per_pass);
   }
 }
 

@@ -97,7 +97,7 @@ std::map<std::string, State> reachable(const std::vector<std::uint64_t>& bytes, 
 // Sizes of the layers. The tests use every budget that holds the largest layer.
 const std::vector<std::uint64_t> small_layers{2, 1, 1, 3};
 
-void for_each_reachable(const std::function<void(const State&, std::uint64_t budget)>& look) {
+void for_each_reachable(const std::function<void(const State&, std::uint64_t budget)>& check) {
   static const auto all = [] {
     std::map<std::uint64_t, std::map<std::string, State>> by_budget;
     for (std::uint64_t budget = 3; budget <= 8; ++budget) by_budget[budget] = reachable(small_layers, budget);
@@ -106,7 +106,7 @@ void for_each_reachable(const std::function<void(const State&, std::uint64_t bud
   for (const auto& [budget, states] : all) {
     for (const auto& [key, state] : states) {
       SCOPED_TRACE(key + ", budget " + std::to_string(budget));
-      look(state, budget);
+      check(state, budget);
     }
   }
 }

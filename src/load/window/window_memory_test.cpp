@@ -1,4 +1,5 @@
-// An open window allocates no memory on any thread. If memory runs out during opening, an Error is returned.
+// After every layer was entered once, a window allocates no memory on any thread. If memory runs out while
+// it is opened, an Error is returned.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -30,7 +31,7 @@ class WindowMemory : public ::testing::Test {
   std::filesystem::path path_ = folder_ / "model.safetensors";
 };
 
-TEST_F(WindowMemory, is_not_allocated_after_opening) {
+TEST_F(WindowMemory, is_not_allocated_after_the_first_pass) {
   const auto model = Model::open(path_).value();
   for (const bool own_thread : {false, true}) {
     for (const std::uint64_t room : {1U, 2U, 5U, 8U}) {

@@ -92,14 +92,14 @@ TEST_F(WindowPages, shared_bytes_are_fetched_again) {
 
 TEST_F(WindowPages, failures_name_the_tensor_of_the_layer) {
   LayerPages pages(model_->catalog(), table_, *mapped_, true);
-  port_.fail_at(testing::Call::forget, 1, std::errc::invalid_argument);
+  port_.fail_at(testing::Call::drop_cached, 1, std::errc::invalid_argument);
   const auto dropped = pages.drop(2);
   ASSERT_TRUE(dropped);  // its tensors are adjacent, so one call drops them
-  const auto again = pages.drop(0);
-  ASSERT_FALSE(again);
-  EXPECT_EQ(again.error().tensor(), "0.a");
-  EXPECT_EQ(again.error().path(), path_.string());
-  EXPECT_TRUE(again.error().offset());
+  const auto failed = pages.drop(0);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().tensor(), "0.a");
+  EXPECT_EQ(failed.error().path(), path_.string());
+  EXPECT_TRUE(failed.error().offset());
 }
 
 }  // namespace

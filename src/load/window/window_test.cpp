@@ -23,10 +23,10 @@ using testing::expect_refusal;
 using testing::FaultyPort;
 using testing::layer_bytes;
 using testing::layers;
+using testing::message_contains;
 using testing::pass;
 using testing::refusal;
 using testing::room_for;
-using testing::says;
 using testing::tensor_bytes;
 
 class WindowTest : public testing::LayeredModel {};
@@ -54,7 +54,7 @@ TEST_F(WindowTest, passes_read_every_byte) {
       for (int pass = 0; pass < 3; ++pass) {
         for (std::size_t i = 0; i < window.size(); ++i) {
           ASSERT_TRUE(window.enter(i));
-          EXPECT_TRUE(is_right(window, i)) << i << " with room for " << room;
+          EXPECT_TRUE(equals_file(window, i)) << i << " with room for " << room;
         }
       }
       EXPECT_EQ(window.statistics().enters, 3 * layers);
@@ -69,7 +69,7 @@ TEST_F(WindowTest, layers_can_be_entered_in_any_order) {
       for (std::size_t i = 0; i < 100; ++i) {
         const std::size_t layer = i * i * 7 % 11 % layers;
         ASSERT_TRUE(window.enter(layer));
-        EXPECT_TRUE(is_right(window, layer));
+        EXPECT_TRUE(equals_file(window, layer));
       }
     }
   }
@@ -90,24 +90,24 @@ TEST_F(WindowTest, everything_stays_if_it_fits) {
 
 TEST_F(WindowTest, a_pass_fetches_layers_that_do_not_stay) {
   auto window = open(room_for(4));
-  std::uint64_t passing = 0;
-  for (std::size_t i = 0; i < layers; ++i) passing += window.layer(i).stays ? 0 : layer_bytes;
-  EXPECT_EQ(passing, 4 * layer_bytes);
+  std::uint64_t bytes_per_pass = 0;
+  for (std::size_t i = 0; i < layers; ++i) bytes_per_pass += window.layer(i).stays ? 0 : layer_bytes;
+  EXPECT_EQ(bytes_per_pass, 4 * layer_bytes);
   ASSERT_TRUE(pass(window));
   const auto before = window.statistics().fetched_bytes;
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(pass(window));
-  EXPECT_EQ(window.statistics().fetched_bytes - before, 5 * passing);
+  EXPECT_EQ(window.statistics().fetched_bytes - before, 5 * bytes_per_pass);
   EXPECT_LE(window.statistics().fetched_bytes - window.statistics().dropped_bytes, 4 * layer_bytes);
 }
 
 TEST_F(WindowTest, prefetches_the_next_layer) {
-  std::promise<void> third_is_fetched;
+  std::promise<void> third_fetch_starts;
   port_.before_each([&](Call call, int nth) {
-    if (call == Call::advise && nth == 2 * testing::calls_a_fetch) third_is_fetched.set_value();
+    if (call == Call::advise && nth == 2 * testing::calls_per_fetch) third_fetch_starts.set_value();
   });
   auto window = open(room_for(layers, true));
   ASSERT_TRUE(window.enter(0));
-  third_is_fetched.get_future().wait();  // without an enter of that layer
+  third_fetch_starts.get_future().wait();  // without an enter of that layer
   EXPECT_LE(window.statistics().waits, 1U);
 }
 
@@ -177,22 +177,27 @@ TEST_F(WindowTest, layer_index_is_within_bounds) {
   auto window = open(room_for(2));
   const auto error = refusal(window.enter(layers), ErrorCode::out_of_bounds, "layer_index_is_within_bounds");
   EXPECT_EQ(error.path(), path_.string());
-  EXPECT_TRUE(says(error, "6 layers"));
+  EXPECT_TRUE(message_contains(error, "6 layers"));
   EXPECT_TRUE(window.enter(layers - 1));
 }
 
 TEST_F(WindowTest, budget_holds_the_largest_layer) {
   const auto error = refusal(Window::open(*model_, {.budget_bytes = layer_bytes - 1}),
                              ErrorCode::budget_too_small, "budget_holds_the_largest_layer");
-  EXPECT_TRUE(says(error, "layer 0 has 100000 bytes but the budget is 99999"));
+  EXPECT_TRUE(message_contains(error, "layer 0 has 100000 bytes but the budget is 99999"));
   EXPECT_NE(error.hint().find("at least 100000"), std::string_view::npos);
   EXPECT_NE(error.hint().find("200000"), std::string_view::npos);
   EXPECT_EQ(error.path(), path_.string());
 }
 
-TEST_F(WindowTest, default_budget_is_most_of_the_available_memory) {
-  EXPECT_GT(open({}).budget_bytes(), 0U);
-  port_.fail_at(Call::available_memory, 1, std::errc::no_such_file_or_directory);
+TEST_F(WindowTest, default_budget_is_seven_eighths_of_the_available_memory) {
+  constexpr std::uint64_t available = std::uint64_t{1} << 30;
+  port_.set_available_memory(available);
+  EXPECT_EQ(open({}).budget_bytes(), available / 8 * 7);
+}
+
+TEST_F(WindowTest, default_budget_requires_the_available_memory) {
+  port_.fail_at(Call::available_memory, 0, std::errc::no_such_file_or_directory);
   const auto error =
       refusal(Window::open(*model_), ErrorCode::unsupported_platform, "available_memory_is_known");
   EXPECT_EQ(error.cause(), std::errc::no_such_file_or_directory);
@@ -210,7 +215,7 @@ TEST_F(WindowTest, available_memory_is_known) {
 TEST_F(WindowTest, pattern_matches_a_layer) {
   const auto error = refusal(Window::open(*model_, {.layers = "model.layers.{}.*"}), ErrorCode::not_found,
                              "pattern_matches_a_layer");
-  EXPECT_TRUE(says(error, "'model.layers.{}.*'"));
+  EXPECT_TRUE(message_contains(error, "'model.layers.{}.*'"));
   EXPECT_NE(error.hint().find("'embed'"), std::string_view::npos);
   EXPECT_NE(error.hint().find("'blk.{}.*'"), std::string_view::npos);
   testing::write_file(path_, testing::shard_file({"embed"}));

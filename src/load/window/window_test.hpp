@@ -21,7 +21,7 @@ inline constexpr std::size_t layers = 6;
 inline constexpr std::uint64_t tensor_bytes = 50'000;
 inline constexpr std::uint64_t layer_bytes = 2 * tensor_bytes;
 /// Calls of `Port::advise` for each fetch: one for readahead and one that populates the pages.
-inline constexpr int calls_a_fetch = 2;
+inline constexpr int calls_per_fetch = 2;
 
 /// Six layers of two tensors each, between two tensors that are in no layer. No tensor is a whole number of
 /// pages long, so adjacent layers share a page.
@@ -49,7 +49,7 @@ inline WindowOptions room_for(std::uint64_t count, bool own_thread = false) {
 }
 
 /// Whether all bytes of a layer equal those of the file.
-inline bool is_right(const Model& model, const Window& window, std::size_t layer, Bytes file) {
+inline bool equals_file(const Model& model, const Window& window, std::size_t layer, Bytes file) {
   return std::ranges::all_of(window.layer(layer).tensors, [&](std::size_t index) {
     const Entry entry = model.catalog()[index];
     const auto storage = model.raw(entry.name).value();
@@ -72,8 +72,8 @@ class LayeredModel : public ::testing::Test {
   [[nodiscard]] Window open(const WindowOptions& options) const {
     return Window::open(*model_, options).value();
   }
-  [[nodiscard]] bool is_right(const Window& window, std::size_t layer) const {
-    return testing::is_right(*model_, window, layer, file_);
+  [[nodiscard]] bool equals_file(const Window& window, std::size_t layer) const {
+    return testing::equals_file(*model_, window, layer, file_);
   }
 
   TemporaryFolder folder_;

@@ -14,8 +14,9 @@
 namespace ht::inline v1 {
 namespace {
 
-std::string count_tensors(std::size_t count, std::string_view one, std::string_view many) {
-  return count == 1 ? format_text("1 tensor {}", one) : format_text("{} tensors {}", count, many);
+std::string count_tensors(std::size_t count, std::string_view singular_verb, std::string_view plural_verb) {
+  return count == 1 ? format_text("1 tensor {}", singular_verb)
+                    : format_text("{} tensors {}", count, plural_verb);
 }
 
 std::uint64_t end_of_data(const Entry& entry) {
@@ -46,9 +47,9 @@ struct EntryCheck {
   bool (*finds)(const Entry& entry);
   ErrorCode code;
   std::string_view rule;
-  std::string_view one;   // the verb after "1 tensor"
-  std::string_view many;  // the verb after "2 tensors"
-  std::string_view what;
+  std::string_view singular_verb;
+  std::string_view plural_verb;
+  std::string_view property;  // follows the verb
   std::string_view hint;
 };
 
@@ -80,15 +81,16 @@ void check_entries(Warnings& warnings, const Catalog& catalog, Files files) {
       if (check.finds(entry) && count++ == 0) first = entry;
     }
     if (!first) continue;
-    auto message = format_text("{} {}; the first is '{}'", count_tensors(count, check.one, check.many),
-                               check.what, first->name);
-    const bool is_misplaced = check.code == ErrorCode::misaligned;
-    if (is_misplaced) message += format_text(" at byte {}", first->offset);
+    auto message =
+        format_text("{} {}; the first is '{}'", count_tensors(count, check.singular_verb, check.plural_verb),
+                    check.property, first->name);
+    const bool is_misaligned = check.code == ErrorCode::misaligned;
+    if (is_misaligned) message += format_text(" at byte {}", first->offset);
     auto warning = Error(check.code, check.rule, std::move(message))
                        .at_path(path_of(*first, files))
                        .at_tensor(first->name)
                        .with_hint(check.hint);
-    warnings.push_back(is_misplaced ? std::move(warning).at_offset(first->offset) : std::move(warning));
+    warnings.push_back(is_misaligned ? std::move(warning).at_offset(first->offset) : std::move(warning));
   }
 }
 
@@ -209,16 +211,17 @@ bool is_not_examined(const Error& error, const std::filesystem::path& path) {
 }
 
 // Lists the missing files and opens the others, which may have problems of their own.
-void check_shards(Model::Diagnosis& diagnosis, const Error& error, const std::filesystem::path& whole,
-                  OpenOptions how) {
-  how.allow_incomplete = false;
+void check_shards(Model::Diagnosis& diagnosis, const Error& error, const std::filesystem::path& model,
+                  OpenOptions open_options) {
+  open_options.allow_incomplete = false;
   diagnosis.problems.push_back(error);
-  for (const auto& path : files_of_model(whole, how).value_or(std::vector<std::filesystem::path>())) {
-    if (!port_of(how).stat(path)) {
+  for (const auto& path :
+       files_of_model(model, open_options).value_or(std::vector<std::filesystem::path>())) {
+    if (!port_of(open_options).stat(path)) {
       diagnosis.missing_files.push_back(path);
       continue;
     }
-    const auto opened = Model::open(path, how);
+    const auto opened = Model::open(path, open_options);
     // A part of a split model reports the missing parts as well.
     if (!opened && opened.error().code() != ErrorCode::missing_shard)
       diagnosis.problems.push_back(opened.error());
@@ -226,54 +229,54 @@ void check_shards(Model::Diagnosis& diagnosis, const Error& error, const std::fi
 }
 
 // Guesses the format from the file name. The result is empty for the two errors that occur before the format
-// is known; other errors come from its parser.
+// is known; other errors come from the format's parser.
 std::string likely_format(const Error& error, const std::filesystem::path& path,
                           std::span<const Format> formats) {
   if (error.code() == ErrorCode::bad_magic || error.code() == ErrorCode::not_found) return {};
-  const std::filesystem::path of = error.path().empty() ? path : std::filesystem::path(error.path());
-  const auto* const format = format_of_extension(of.extension().string(), formats);
+  const std::filesystem::path file = error.path().empty() ? path : std::filesystem::path(error.path());
+  const auto* const format = format_of_extension(file.extension().string(), formats);
   return format == nullptr ? std::string() : std::string(format->name);
 }
 
 // Examines a file that could not be opened.
 void check_unreadable(Model::Diagnosis& diagnosis, const Error& error, const std::filesystem::path& path,
-                      OpenOptions how) {
-  diagnosis.format = likely_format(error, path, how.formats);
-  if (error.code() == ErrorCode::missing_shard) return check_shards(diagnosis, error, path, how);
+                      OpenOptions open_options) {
+  diagnosis.format = likely_format(error, path, open_options.formats);
+  if (error.code() == ErrorCode::missing_shard) return check_shards(diagnosis, error, path, open_options);
   if (error.code() != ErrorCode::truncated) return;
-  how.allow_incomplete = true;
-  if (auto headers = Model::open(path, how)) diagnosis.model.emplace(*headers);
+  open_options.allow_incomplete = true;
+  if (auto headers = Model::open(path, open_options)) diagnosis.model.emplace(*headers);
 }
 
-void check_catalog(Model::Diagnosis& diagnosis, const OpenOptions& how) {
+void check_catalog(Model::Diagnosis& diagnosis, const OpenOptions& open_options) {
   const Catalog& catalog = diagnosis.model->catalog();
   diagnosis.format = catalog.format();
   std::vector<FileSize> files;
   for (const auto& path : diagnosis.model->files()) {
-    const auto stat = port_of(how).stat(path);
+    const auto stat = port_of(open_options).stat(path);
     // The size of a file that was removed meanwhile is unknown, so no problem with it is reported.
     files.push_back({path, stat ? stat->bytes : UINT64_MAX});
   }
   for (auto& error : missing_data(catalog, files)) diagnosis.problems.push_back(std::move(error));
-  diagnosis.warnings = warnings_of(catalog, files, how.formats);
+  diagnosis.warnings = warnings_of(catalog, files, open_options.formats);
 }
 
 }  // namespace
 
 Result<Model::Diagnosis> diagnose(const std::filesystem::path& path, const OpenOptions& options) {
   return without_bad_alloc([&]() -> Result<Model::Diagnosis> {
-    auto how = options;
-    how.catalog_only = true;
+    auto open_options = options;
+    open_options.catalog_only = true;
     Model::Diagnosis diagnosis;
-    const auto opened = Model::open(path, how);
+    const auto opened = Model::open(path, open_options);
     diagnosis.is_readable = opened.has_value();
     if (opened) {
       diagnosis.model.emplace(*opened);
     } else {
       if (is_not_examined(opened.error(), path)) return fail(opened.error());
-      check_unreadable(diagnosis, opened.error(), path, how);
+      check_unreadable(diagnosis, opened.error(), path, open_options);
     }
-    if (diagnosis.model) check_catalog(diagnosis, how);
+    if (diagnosis.model) check_catalog(diagnosis, open_options);
     if (!opened && diagnosis.problems.empty()) diagnosis.problems.push_back(opened.error());
     // A problem of the whole model gets the path from the user.
     for (auto* const errors : {&diagnosis.problems, &diagnosis.warnings}) {

@@ -1,4 +1,4 @@
-// The checks of `diagnose` for problems of models that are readable.
+// The checks of `diagnose` for models whose catalog could be read.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,13 @@ struct FileSize {
   std::uint64_t bytes = 0;
 };
 
-/// Warnings, each with a hint. `files` are the files of the entries, by number; `formats` are the caller's.
+/// Returns warnings, each with a hint. `files` are the files of the entries, by number; `formats` are the
+/// caller's.
 [[nodiscard]] std::vector<Error> warnings_of(const Catalog& catalog, std::span<const FileSize> files,
                                              std::span<const Format> formats = {});
 
-/// `truncated` for each file that ends before its data: the missing bytes and the tensors that they belong
-/// to.
+/// Returns a `truncated` error for each file that ends before its data, with the number of missing bytes and
+/// the incomplete tensors.
 [[nodiscard]] std::vector<Error> missing_data(const Catalog& catalog, std::span<const FileSize> files);
 
 }  // namespace ht::inline v1

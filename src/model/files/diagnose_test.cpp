@@ -154,7 +154,7 @@ TEST(Diagnoses, truncated_files_report_the_missing_bytes) {
   EXPECT_EQ(diagnosis.model->size(), 2U);
 }
 
-TEST(Diagnoses, malformed_files_have_a_path_and_a_likely_format) {
+TEST(Diagnoses, malformed_files_report_a_problem_with_a_path) {
   const testing::TemporaryFolder folder;
   write_file(folder / "a.safetensors", std::vector<std::byte>(100));
   const auto diagnosis = diagnose(folder / "a.safetensors").value();

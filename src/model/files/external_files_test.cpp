@@ -10,8 +10,8 @@ using testing::Call;
 using testing::expect_refusal;
 using testing::FaultyPort;
 using testing::irpa_file;
+using testing::message_contains;
 using testing::refusal;
-using testing::says;
 using testing::tensor_note;
 using testing::write_file;
 
@@ -51,7 +51,7 @@ TEST_F(ExternalFiles, external_files_exist) {
   const auto error = refusal(Model::open(archive_), ErrorCode::missing_shard, "external_files_exist");
   EXPECT_EQ(error.path(), archive_.string());
   EXPECT_EQ(error.cause(), std::errc::no_such_file_or_directory);
-  EXPECT_TRUE(says(error, "'data/y.bin'"));
+  EXPECT_TRUE(message_contains(error, "'data/y.bin'"));
   std::filesystem::create_directory(folder_ / "data/y.bin");
   for (const bool allow_incomplete : {false, true}) {
     EXPECT_EQ(Model::open(archive_, {.allow_incomplete = allow_incomplete}).error().code(),
@@ -59,7 +59,7 @@ TEST_F(ExternalFiles, external_files_exist) {
   }
 }
 
-TEST_F(ExternalFiles, missing_files_are_listed_with_headers_only) {
+TEST_F(ExternalFiles, missing_files_are_listed_with_allow_incomplete) {
   std::filesystem::remove(folder_ / "x.bin");
   for (const auto& path : {archive_, folder_.path()}) {
     const auto model = Model::open(path, {.allow_incomplete = true});
@@ -94,7 +94,7 @@ TEST_F(ExternalFiles, external_files_have_a_folder) {
   for (const bool allow_incomplete : {false, true}) {
     const auto error = refusal(Model::from_bytes(bytes, nullptr, {.allow_incomplete = allow_incomplete}),
                                ErrorCode::missing_shard, "external_files_have_a_folder");
-    EXPECT_TRUE(says(error, "x.bin"));
+    EXPECT_TRUE(message_contains(error, "x.bin"));
   }
 }
 
@@ -102,14 +102,14 @@ TEST_F(ExternalFiles, external_data_is_complete) {
   write_file(folder_ / "x.bin", "..abc");
   const auto error = refusal(Model::open(archive_), ErrorCode::truncated, "external_data_is_complete");
   EXPECT_EQ(error.tensor(), "x");
-  EXPECT_TRUE(says(error, "ends at byte 6 of 'x.bin', which has 5"));
+  EXPECT_TRUE(message_contains(error, "ends at byte 6 of 'x.bin', which has 5"));
   const auto model = Model::open(archive_, {.allow_incomplete = true});
   ASSERT_TRUE(model) << to_string(model.error());
   EXPECT_TRUE(model->raw("y"));
   expect_refusal(model->raw("x"), ErrorCode::truncated, "tensor_is_within_the_file");
 }
 
-TEST_F(ExternalFiles, numbered_archives_keep_their_files_apart) {
+TEST_F(ExternalFiles, each_numbered_archive_has_its_own_external_files) {
   const auto note = tensor_note("uint8", "[4]");
   std::filesystem::remove(archive_);
   // The first archive also names the second as an external file. The model lists the second archive once.

@@ -39,7 +39,7 @@ Result<std::optional<ShardIndex>> read_index(const Path& path, const OpenOptions
   constexpr std::uint64_t default_max_bytes = 100'000'000;
   const std::uint64_t max_bytes =
       options.max_header_bytes != 0 ? options.max_header_bytes : default_max_bytes;
-  const auto file = HT_TRY(io::FileSource::open(view.where(path), port_of(options)));
+  const auto file = HT_TRY(io::FileSource::open(view.current_path(path), port_of(options)));
   const std::uint64_t file_bytes = file->size();
   std::vector<std::byte> text(static_cast<std::size_t>(std::min<std::uint64_t>(file_bytes, sniffed_bytes)));
   HT_TRY(file->read(0, text));
@@ -58,8 +58,8 @@ Result<std::optional<ShardIndex>> read_index(const Path& path, const OpenOptions
   auto index = parse_shard_index(text);
   if (index && *index) return **std::move(index);
   // A JSON file with another name may be anything; if it is malformed and has a weight_map, it is an index.
-  const std::string_view words(reinterpret_cast<const char*>(text.data()), text.size());
-  const bool has_map = words.find("\"weight_map\"") != words.npos;
+  const std::string_view json(reinterpret_cast<const char*>(text.data()), text.size());
+  const bool has_map = json.find("\"weight_map\"") != json.npos;
   if (!is_named_as_index(path) && (index || !has_map)) return std::nullopt;
   if (!index) return fail(std::move(index).error().at_path(path.native()));
   return fail(Error(ErrorCode::bad_header, "index_has_a_weight_map", "the index has no weight_map")
@@ -109,7 +109,7 @@ Result<ModelFiles> open_folder(const Path& folder, const OpenOptions& options, A
   const auto& view = attempt.view;
   attempt.view = std::move(found_view);
   attempt.path = files[0];
-  if (const auto stat = port_of(options).stat(view.where(files[0]))) attempt.stat = *stat;
+  if (const auto stat = port_of(options).stat(view.current_path(files[0]))) attempt.stat = *stat;
   if (models.size() > 1) return fail(several_models(folder, models));
   if (models[0].is_index) {
     const auto index = HT_TRY(read_index(files[0], options, view));
@@ -137,7 +137,7 @@ Result<ModelFiles> open_file(const Path& path, std::shared_ptr<const io::FileSou
 }
 
 Result<ModelFiles> open_at(const Path& path, const OpenOptions& options, Attempt& attempt) {
-  auto file = io::FileSource::open(attempt.view.where(path), port_of(options));
+  auto file = io::FileSource::open(attempt.view.current_path(path), port_of(options));
   if (file) {
     attempt.path = path;
     attempt.stat = (*file)->stat();
@@ -152,7 +152,7 @@ Result<ModelFiles> open_at(const Path& path, const OpenOptions& options, Attempt
 // file before all others, so if the file is the same, all files belong to one set.
 bool is_one_set(const Attempt& attempt, const OpenOptions& options) {
   if (!attempt.stat) return true;
-  const auto now = port_of(options).stat(attempt.view.where(attempt.path));
+  const auto now = port_of(options).stat(attempt.view.current_path(attempt.path));
   if (!now) return !is_missing(now.error());
   return now->device == attempt.stat->device && now->inode == attempt.stat->inode;
 }
@@ -211,8 +211,8 @@ Result<ModelFiles> open_merged_files(std::span<const Path> paths, const OpenOpti
 
 Result<ModelFiles> open_model_files(const Path& path, const OpenOptions& options) {
   SetView view;
-  constexpr int tries = 4;
-  for (int i = 0; i < tries; ++i) {
+  constexpr int max_tries = 4;
+  for (int i = 0; i < max_tries; ++i) {
     Attempt attempt{.view = std::move(view)};
     auto model = open_at(path, options, attempt);
     const bool is_single = model && model->files.size() < 2 && !model->index;
@@ -221,12 +221,12 @@ Result<ModelFiles> open_model_files(const Path& path, const OpenOptions& options
     view = HT_TRY(SetView::of_set(path, port_of(options)));
     // A writer that has finished meanwhile leaves no journal, so changed files are the only sign of it.
     const bool has_writer = !is_same || !view.is_empty() || !attempt.view.is_empty();
-    const bool retries =
-        i + 1 < tries && (has_writer || (i == 0 && may_be_temporary(model.error(), attempt)));
-    if (!model && !retries) return model;
+    const bool can_retry =
+        i + 1 < max_tries && (has_writer || (i == 0 && may_be_temporary(model.error(), attempt)));
+    if (!model && !can_retry) return model;
   }
   return fail(Error(ErrorCode::changed_underfoot, "set_is_unchanged_while_opening",
-                    format_text("the set was replaced {} times while it was opened", tries))
+                    format_text("the set was replaced {} times while it was opened", max_tries))
                   .at_path(path.native())
                   .with_hint("retry when no other program writes the set"));
 }
@@ -234,21 +234,21 @@ Result<ModelFiles> open_model_files(const Path& path, const OpenOptions& options
 Result<std::vector<Path>> models_in(const Path& path, const OpenOptions& options) {
   return without_bad_alloc([&]() -> Result<std::vector<Path>> {
     if (!is_folder(path, options)) return std::vector{path};
-    OpenOptions headers = options;
-    headers.catalog_only = true;
+    OpenOptions catalog_options = options;
+    catalog_options.catalog_only = true;
     const auto [models, view] = HT_TRY(models_of_folder(path, options));
     if (models.size() == 1) {
       const auto& [files, is_index, is_numbered] = models[0];
       if (is_index || is_numbered || files.size() == 1) return std::vector{path};
       // Files without numbers form one model unless they share tensor names, as adapters do.
-      const auto joined = open_model_files(path, headers);
+      const auto joined = open_model_files(path, catalog_options);
       if (joined || joined.error().code() != ErrorCode::duplicate_tensor) return std::vector{path};
       return files;
     }
     std::vector<Path> paths;
     for (const auto& [files, is_index, is_numbered] : models) {
       // One part of a split GGUF opens all of them; shards of other formats are listed one by one.
-      const auto first = is_numbered ? open_model_files(files[0], headers)
+      const auto first = is_numbered ? open_model_files(files[0], catalog_options)
                                      : Result<ModelFiles>(fail(Error(ErrorCode::not_found)));
       const bool opens_all = first && first->files.size() == files.size();
       if (is_numbered && !opens_all) HT_TRY(check_all_exist(files, options, view));

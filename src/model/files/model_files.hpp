@@ -53,7 +53,7 @@ struct ModelFiles {
 [[nodiscard]] Result<void> check_all_exist(const std::vector<std::filesystem::path>& paths,
                                            const OpenOptions& options, const SetView& view);
 /// Opens one file with its own catalog, and the files that it refers to. `name` is the final path of a file
-/// that is stored under a temporary one. A format without tensor names uses the stem of the path.
+/// that still has a temporary name. A format without tensor names uses the stem of the path.
 [[nodiscard]] Result<ModelFiles> open_one(std::shared_ptr<const io::Source> source,
                                           const OpenOptions& options, const std::filesystem::path& name = {});
 /// Opens these files, in this order. `missing_shard` names the files that do not exist.
@@ -87,8 +87,8 @@ struct FolderModels {
 /// may name, and `model.safetensors.index.json` to indexes of variants. Without an index, numbered files are
 /// one model, and so are all files without a number of a format with `Format::Sharding::index`.
 ///
-/// `not_found` if the folder has no model: the hint names a subfolder with weights, or how to convert files
-/// of other formats.
+/// `not_found` if the folder has no model: the hint names a subfolder with weights, or says how to convert
+/// files of other formats.
 [[nodiscard]] Result<FolderModels> models_of_folder(const std::filesystem::path& folder,
                                                     const OpenOptions& options);
 /// Returns a `not_found` error that names up to ten of the models.

@@ -12,9 +12,9 @@ using testing::Call;
 using testing::expect_refusal;
 using testing::FaultyPort;
 using testing::index_text;
+using testing::message_contains;
 using testing::names_of;
 using testing::refusal;
-using testing::says;
 using testing::shard_file;
 using testing::write_file;
 using Names = std::vector<std::string>;
@@ -50,12 +50,12 @@ TEST_F(ModelFolder, numbered_files_are_one_model_without_an_index) {
 }
 
 TEST_F(ModelFolder, missing_numbered_file_is_reported) {
-  for (const auto* there : {"m-00001-of-00003.safetensors", "m-00003-of-00003.safetensors"}) {
+  for (const auto* file_name : {"m-00001-of-00003.safetensors", "m-00003-of-00003.safetensors"}) {
     const testing::TemporaryFolder folder;
-    write_file(folder / there, shard_file({"a"}));
+    write_file(folder / file_name, shard_file({"a"}));
     const auto error = refusal(Model::open(folder.path()), ErrorCode::missing_shard, "shards_exist");
-    EXPECT_TRUE(says(error, "2 of 3 files"));
-    EXPECT_TRUE(says(error, "m-00002-of-00003.safetensors"));
+    EXPECT_TRUE(message_contains(error, "2 of 3 files"));
+    EXPECT_TRUE(message_contains(error, "m-00002-of-00003.safetensors"));
     EXPECT_EQ(error.path(), folder.path().string());
   }
 }
@@ -63,7 +63,7 @@ TEST_F(ModelFolder, missing_numbered_file_is_reported) {
 TEST_F(ModelFolder, missing_numbered_files_of_any_format_are_reported) {
   write_file(folder_ / "m-00002-of-00002.ht", "x");
   const auto error = refusal(Model::open(folder_.path()), ErrorCode::missing_shard, "shards_exist");
-  EXPECT_TRUE(says(error, "m-00001-of-00002.ht"));
+  EXPECT_TRUE(message_contains(error, "m-00001-of-00002.ht"));
 }
 
 TEST_F(ModelFolder, several_safetensors_without_numbers_are_one_model) {
@@ -98,7 +98,8 @@ TEST_F(ModelFolder, the_default_index_is_chosen_among_several) {
   write_file(folder_ / "model.int8.safetensors.index.json",
              index_text({{"a", "m.fp16-00001-of-00001.safetensors"}}));
   const auto error = refusal(Model::open(folder_.path()), ErrorCode::not_found, "folder_holds_one_model");
-  EXPECT_TRUE(says(error, "model.fp16.safetensors.index.json, model.int8.safetensors.index.json"));
+  EXPECT_TRUE(
+      message_contains(error, "model.fp16.safetensors.index.json, model.int8.safetensors.index.json"));
   write_file(folder_ / "model.safetensors.index.json", index_text({{"a", "m-00001-of-00001.safetensors"}}));
   EXPECT_EQ(Model::open(folder_.path())->files(), std::vector{folder_ / "m-00001-of-00001.safetensors"});
 }
@@ -120,7 +121,7 @@ TEST_F(ModelFolder, hidden_files_and_folders_are_skipped) {
   EXPECT_EQ(tensors(), Names{"a"});
 }
 
-class Merging : public ::testing::Test {
+class MergedModels : public ::testing::Test {
  protected:
   void write(std::string_view name, const std::string& tensor, const std::string& metadata) {
     write_file(folder_ / name,
@@ -136,7 +137,7 @@ class Merging : public ::testing::Test {
   testing::TemporaryFolder folder_;
 };
 
-TEST_F(Merging, several_models_are_one_in_their_order) {
+TEST_F(MergedModels, models_are_merged_in_order) {
   std::filesystem::create_directory(folder_ / "sub");
   write("b.safetensors", "b", R"("format":"pt","of_b":"1")");
   write("sub/a.safetensors", "a", R"("format":"pt","of_a":"2")");
@@ -155,7 +156,7 @@ TEST_F(Merging, several_models_are_one_in_their_order) {
   EXPECT_EQ(also->catalog()[1].file, 1U);
 }
 
-TEST_F(Merging, merged_models_share_no_tensor) {
+TEST_F(MergedModels, merged_models_share_no_tensor) {
   write("a.safetensors", "x", "");
   write("b.safetensors", "x", "");
   const auto refused = merge({"a.safetensors", "b.safetensors"});
@@ -166,7 +167,7 @@ TEST_F(Merging, merged_models_share_no_tensor) {
   EXPECT_NE(refused.error().message().find("b.safetensors'"), std::string_view::npos);
 }
 
-TEST_F(Merging, merged_models_agree_on_metadata) {
+TEST_F(MergedModels, merged_models_agree_on_metadata) {
   write("a.safetensors", "a", R"("k":"1")");
   write("b.safetensors", "b", R"("k":"2")");
   const auto refused = merge({"a.safetensors", "b.safetensors"});
@@ -250,14 +251,16 @@ TEST_F(ModelFolder, index_is_recognised_by_content_not_by_name) {
 
 TEST_F(ModelFolder, broken_index_reports_the_offset) {
   const auto path = folder_ / "model.safetensors.index.json";
-  write_file(path, R"({"weight_map":{"a":"m.safetensors")");
+  const std::string_view text = R"({"weight_map":{"a":"m.safetensors")";
+  write_file(path, text);
   for (const auto& opened : {path, folder_.path()}) {
     const auto error = refusal(Model::open(opened), ErrorCode::bad_header, "index_is_json");
     EXPECT_EQ(error.path(), path.string());
+    EXPECT_EQ(error.offset(), text.size() - 1);
   }
 }
 
-TEST_F(ModelFolder, a_file_named_as_an_index_has_to_be_one) {
+TEST_F(ModelFolder, file_named_as_an_index_must_be_an_index) {
   write_file(folder_ / "m-00001-of-00002.safetensors", shard_file({"a"}));
   const auto path = folder_ / "model.safetensors.index.json";
   const auto expect = [&](std::string_view text, ErrorCode code, std::string_view rule) {
@@ -297,7 +300,7 @@ TEST_F(ModelFolder, index_size_within_limit) {
   for (const auto& opened : {path, folder_.path()}) {
     const auto error = refusal(Model::open(opened, {.max_header_bytes = bytes - 1}),
                                ErrorCode::header_too_large, "index_size_within_limit");
-    EXPECT_TRUE(says(error, std::to_string(bytes)));
+    EXPECT_TRUE(message_contains(error, std::to_string(bytes)));
     EXPECT_EQ(error.path(), path.string());
     const auto model = Model::open(opened, {.max_header_bytes = bytes});
     EXPECT_TRUE(model) << to_string(model.error());

@@ -121,8 +121,9 @@ Error no_weights_in(const Path& folder, const Names& names, const OpenOptions& o
   if (!below.empty()) {
     Names paths;
     for (const auto& path : below) paths.push_back(path.native());
-    return error(format_text("the folder has no weights file, but {} below it {}",
-                             below.size() == 1 ? "a folder" : "folders", below.size() == 1 ? "has" : "have"),
+    return error(below.size() == 1 ? "the folder has no weights file, but a subfolder has one"
+                                   : format_text("the folder has no weights file, but {} subfolders have one",
+                                                 below.size()),
                  format_text("open {}{}", below.size() == 1 ? "" : "one of ", name_list(paths)));
   }
   const auto other = std::ranges::find_if(names, is_of_another_format);
@@ -172,8 +173,8 @@ Result<FolderModels> models_of_folder(const Path& folder, const OpenOptions& opt
   const auto names = HT_TRY(names_in(folder, options, &view));
   auto [indexes, weights] = contents_of(folder, names, options);
   // Indexes of variants such as model.fp16.safetensors.index.json are stored beside the index of the model.
-  constexpr std::string_view usual = "model.safetensors.index.json";
-  if (std::ranges::find(indexes, usual) != indexes.end()) indexes = {std::string(usual)};
+  constexpr std::string_view default_index = "model.safetensors.index.json";
+  if (std::ranges::find(indexes, default_index) != indexes.end()) indexes = {std::string(default_index)};
   std::vector<FolderModel> models;
   for (const auto& index : indexes) models.push_back({.files = {folder / index}, .is_index = true});
   if (models.empty()) models = group_files(folder, weights, options);

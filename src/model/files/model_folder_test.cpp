@@ -6,8 +6,8 @@
 namespace ht::model_folder_test {
 namespace {
 
+using testing::message_contains;
 using testing::refusal;
-using testing::says;
 using testing::shard_file;
 using testing::write_file;
 using Path = std::filesystem::path;
@@ -38,7 +38,7 @@ TEST_F(ModelsIn, a_file_is_one_model) {
   EXPECT_EQ(models_in(folder_ / "a.safetensors").value(), Paths{folder_ / "a.safetensors"});
 }
 
-TEST_F(ModelsIn, a_folder_with_one_model_is_itself) {
+TEST_F(ModelsIn, folder_with_one_model_is_returned_unchanged) {
   write_file(folder_ / "a.safetensors", shard_file({"a"}));
   EXPECT_EQ(models(), Paths{folder_.path()});
   write_file(folder_ / "b.safetensors", shard_file({"b"}));
@@ -59,8 +59,8 @@ TEST_F(ModelsIn, every_model_is_listed) {
             (Paths{folder_ / "c.safetensors", folder_ / "a.npy", folder_ / "b.ht",
                    folder_ / "m-00001-of-00002.safetensors", folder_ / "m-00002-of-00002.safetensors"}));
   std::filesystem::remove(folder_ / "m-00002-of-00002.safetensors");
-  EXPECT_TRUE(says(refusal(models_in(folder_.path()), ErrorCode::missing_shard, "shards_exist"),
-                   "m-00002-of-00002.safetensors"));
+  EXPECT_TRUE(message_contains(refusal(models_in(folder_.path()), ErrorCode::missing_shard, "shards_exist"),
+                               "m-00002-of-00002.safetensors"));
 }
 
 TEST_F(ModelsIn, indexes_of_variants_are_models_of_their_own) {
@@ -102,7 +102,7 @@ TEST_F(ModelsIn, the_cache_of_hugging_face_names_the_snapshot_to_open) {
   EXPECT_EQ(missing(model).hint(), "open one of " + old.string() + ", " + current.string());
 }
 
-TEST_F(ModelsIn, ten_folders_are_named_at_most) {
+TEST_F(ModelsIn, at_most_ten_folders_are_named) {
   for (char c = 'a'; c <= 'l'; ++c)
     write_file(make_folder(std::string(1, c)) / "model.safetensors", shard_file({"a"}));
   const auto error = missing(folder_.path());
@@ -110,11 +110,11 @@ TEST_F(ModelsIn, ten_folders_are_named_at_most) {
       << error.hint();
 }
 
-TEST_F(ModelsIn, a_pickle_alone_is_named_with_how_to_convert_it) {
+TEST_F(ModelsIn, folder_with_only_a_pickle_says_how_to_convert_it) {
   write_file(folder_ / "config.json", "{}");
   write_file(folder_ / "pytorch_model.bin", "\x80\x02}q");
   const auto pickle = missing(folder_.path());
-  EXPECT_TRUE(says(pickle, "'pytorch_model.bin' is a pickle"));
+  EXPECT_TRUE(message_contains(pickle, "'pytorch_model.bin' is a pickle"));
   EXPECT_NE(pickle.hint().find("safetensors.torch.save_file"), std::string_view::npos);
   write_file(folder_ / "pytorch_model.bin", "version https://git-lfs.github.com/spec/v1\nsize 7\n");
   EXPECT_NE(missing(folder_.path()).hint().find("git lfs pull"), std::string_view::npos);

@@ -14,7 +14,7 @@ namespace ht::inline v1 {
 namespace {
 
 // Uninitialized memory for a header. Page faults on new memory take longer than the read, so the memory uses
-// large pages, which cause fewer faults.
+// huge pages, which cause fewer faults.
 class Buffer {
  public:
   explicit Buffer(io::Port& port) : port_(&port) {}
@@ -35,13 +35,12 @@ class Buffer {
 
   void reallocate(std::size_t size) {
     const bool is_large = size >= min_large_bytes;
-    const std::size_t capacity = is_large
-                                     ? (size + large_page_bytes - 1) / large_page_bytes * large_page_bytes
-                                     : std::max<std::size_t>(size, 1);
-    Memory larger(static_cast<std::byte*>(is_large ? std::aligned_alloc(large_page_bytes, capacity)
+    const std::size_t capacity = is_large ? (size + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes
+                                          : std::max<std::size_t>(size, 1);
+    Memory larger(static_cast<std::byte*>(is_large ? std::aligned_alloc(huge_page_bytes, capacity)
                                                    : std::malloc(capacity)));
     if (!larger) throw std::bad_alloc();
-    // If the system refuses large pages, the memory has small pages.
+    // If the system refuses huge pages, the memory has small pages.
     if (is_large)
       static_cast<void>(port_->advise({larger.get(), capacity}, io::Strategy::Advice::huge_pages));
     std::copy_n(data_.get(), size_, larger.get());
@@ -49,7 +48,7 @@ class Buffer {
     capacity_ = capacity;
   }
 
-  static constexpr std::size_t large_page_bytes = std::size_t{2} << 20;
+  static constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
   static constexpr std::size_t min_large_bytes = std::size_t{1} << 20;
   io::Port* port_;
   Memory data_;

@@ -46,7 +46,7 @@ Result<Parsed> requests_an_overflowing_range(const Seen& /*seen*/, std::uint64_t
   return Need{UINT64_MAX, 2};
 }
 
-class ReadCatalog : public ::testing::Test {
+class ReadHeader : public ::testing::Test {
  protected:
   Result<Catalog> read(Parser parser) {
     testing::write_file(folder_ / "f", std::string(10'000, 'x'));
@@ -56,7 +56,7 @@ class ReadCatalog : public ::testing::Test {
   testing::TemporaryFolder folder_;
 };
 
-TEST_F(ReadCatalog, reads_the_bytes_that_a_parser_needs) {
+TEST_F(ReadHeader, reads_the_bytes_that_a_parser_needs) {
   const auto catalog = read(requests_all);
   ASSERT_TRUE(catalog);
   EXPECT_EQ((*catalog)[0].bytes, 10'000U);
@@ -69,13 +69,13 @@ Result<Parsed> keeps_the_prefix(const Seen& seen, std::uint64_t file_bytes, cons
   return std::move(builder).build();
 }
 
-TEST_F(ReadCatalog, a_catalog_keeps_the_memory_it_refers_to) {
+TEST_F(ReadHeader, a_catalog_keeps_the_memory_it_refers_to) {
   const auto catalog = read(keeps_the_prefix);
   ASSERT_TRUE(catalog);
   EXPECT_EQ(catalog->metadata()[0].value.natural(), std::uint64_t{'x'});
 }
 
-TEST_F(ReadCatalog, reads_a_large_header_with_and_without_large_pages) {
+TEST_F(ReadHeader, reads_a_large_header_with_and_without_huge_pages) {
   constexpr std::size_t bytes = std::size_t{9} << 20;
   testing::write_file(folder_ / "large", std::string(bytes, 'x'));
   for (const bool refused : {false, true}) {
@@ -90,13 +90,13 @@ TEST_F(ReadCatalog, reads_a_large_header_with_and_without_large_pages) {
   }
 }
 
-TEST_F(ReadCatalog, reads_far_parts_alone) {
+TEST_F(ReadHeader, reads_far_parts_alone) {
   const auto catalog = read(requests_parts);
   ASSERT_TRUE(catalog);
   EXPECT_EQ((*catalog)[0].bytes, 4096U);  // the prefix did not grow
 }
 
-TEST_F(ReadCatalog, parser_requests_unread_bytes) {
+TEST_F(ReadHeader, parser_requests_unread_bytes) {
   for (const Parser parser :
        {requests_bytes_read_before, requests_beyond_the_end, requests_an_overflowing_range}) {
     const auto catalog = read(parser);

@@ -23,10 +23,11 @@ Result<void> open_external(ModelFiles& model, const OpenOptions& options) {
   const auto folder = model.files[0].path.parent_path();
   const auto& names = model.catalog.files();
   if (names.size() > 1 && !has_path_in_folder(*model.files[0].source)) {
-    return fail(Error(ErrorCode::missing_shard, "external_files_have_a_folder",
-                      format_text("has tensors in '{}', and bytes or a descriptor have no folder", names[1]))
-                    .at_path(model.files[0].path.native())
-                    .with_hint("open the archive by its path"));
+    return fail(
+        Error(ErrorCode::missing_shard, "external_files_have_a_folder",
+              format_text("has tensors in '{}', but was not opened by a path, so it has no folder", names[1]))
+            .at_path(model.files[0].path.native())
+            .with_hint("open the archive by its path"));
   }
   for (std::size_t i = 1; i < names.size(); ++i) {
     const auto path = folder / names[i];
@@ -126,7 +127,7 @@ Result<void> check_all_exist(const std::vector<std::filesystem::path>& paths, co
   std::vector<std::string> missing;
   std::error_code cause;
   for (const auto& path : paths) {
-    const auto stat = port_of(options).stat(view.where(path));
+    const auto stat = port_of(options).stat(view.current_path(path));
     if (stat || stat.error() != std::errc::no_such_file_or_directory) continue;
     missing.push_back(path.filename().string());
     cause = stat.error();
@@ -158,7 +159,7 @@ Result<std::vector<ModelFiles>> open_shards(const std::vector<std::filesystem::p
   std::vector<std::string> missing;
   std::error_code cause;
   for (const auto& path : paths) {
-    auto opened = io::FileSource::open(view.where(path), port_of(options));
+    auto opened = io::FileSource::open(view.current_path(path), port_of(options));
     if (opened) {
       files.push_back(*std::move(opened));
     } else if (is_missing_file(opened.error())) {
@@ -244,8 +245,8 @@ Result<ModelFiles> open_indexed(const std::filesystem::path& path, const ShardIn
     const auto file = index.file_of[i];
     if (shards[file].catalog.find(name)) continue;
     return stale(Error(ErrorCode::stale_index, "indexed_tensors_exist",
-                       format_text("the index has tensor '{}' in '{}', which does not have it", name,
-                                   index.files[file])),
+                       format_text("the index lists tensor '{}' in '{}', but this file does not contain it",
+                                   name, index.files[file])),
                  name);
   }
   for (std::size_t file = 0; file < shards.size(); ++file) {

@@ -11,9 +11,9 @@ using testing::Call;
 using testing::expect_refusal;
 using testing::FaultyPort;
 using testing::index_text;
+using testing::message_contains;
 using testing::names_of;
 using testing::refusal;
-using testing::says;
 using testing::shard_file;
 using testing::write_file;
 using Names = std::vector<std::string>;
@@ -120,7 +120,7 @@ TEST_F(ShardSet, indexed_tensors_exist) {
   const auto error = refusal(Model::open(index_), ErrorCode::stale_index, "indexed_tensors_exist");
   EXPECT_EQ(error.tensor(), "a");
   EXPECT_EQ(error.path(), index_.string());
-  EXPECT_TRUE(says(error, "'m-00001-of-00002.safetensors'"));
+  EXPECT_TRUE(message_contains(error, "'m-00001-of-00002.safetensors'"));
   // A tensor in another file than the index says counts as missing.
   write_file(two_, shard_file({"c", "a"}));
   expect_refusal(Model::open(index_), ErrorCode::stale_index, "indexed_tensors_exist");
@@ -130,7 +130,7 @@ TEST_F(ShardSet, index_names_every_tensor) {
   write_file(two_, shard_file({"c", "extra"}));
   const auto error = refusal(Model::open(folder_.path()), ErrorCode::stale_index, "index_names_every_tensor");
   EXPECT_EQ(error.tensor(), "extra");
-  EXPECT_TRUE(says(error, "'m-00002-of-00002.safetensors'"));
+  EXPECT_TRUE(message_contains(error, "'m-00002-of-00002.safetensors'"));
 }
 
 TEST_F(ShardSet, shards_share_no_tensor) {
@@ -140,7 +140,8 @@ TEST_F(ShardSet, shards_share_no_tensor) {
   std::filesystem::remove(index_);
   const auto by_folder =
       refusal(Model::open(folder_.path()), ErrorCode::duplicate_tensor, "shards_share_no_tensor");
-  EXPECT_TRUE(says(by_folder, "in 2 files: m-00001-of-00002.safetensors, m-00002-of-00002.safetensors"));
+  EXPECT_TRUE(
+      message_contains(by_folder, "in 2 files: m-00001-of-00002.safetensors, m-00002-of-00002.safetensors"));
   EXPECT_EQ(by_folder.path(), folder_.path().string());
 }
 
@@ -152,8 +153,8 @@ TEST_F(ShardSet, index_names_all_numbered_files) {
     for (const auto& path : {index_, folder_.path()}) {
       const auto error =
           refusal(Model::open(path), ErrorCode::missing_shard, "index_names_all_numbered_files");
-      EXPECT_TRUE(says(error, "1 of the 2 files"));
-      EXPECT_TRUE(says(error, "but not m-00002-of-00002.safetensors"));
+      EXPECT_TRUE(message_contains(error, "1 of the 2 files"));
+      EXPECT_TRUE(message_contains(error, "but not m-00002-of-00002.safetensors"));
       EXPECT_EQ(error.path(), index_.string());
     }
   }

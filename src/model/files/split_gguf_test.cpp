@@ -9,12 +9,12 @@
 namespace ht::split_gguf_test {
 namespace {
 
+using testing::ByteBuffer;
 using testing::expect_refusal;
+using testing::message_contains;
 using testing::names_of;
 using testing::refusal;
-using testing::says;
 using testing::write_file;
-using testing::Written;
 using Names = std::vector<std::string>;
 
 struct Part {
@@ -22,9 +22,8 @@ struct Part {
   std::uint16_t count = 3;
   std::int32_t tensors = 4;
   Names names{};
-  /// A key to leave out, and a key to write as u32.
-  std::string_view excluded_prefix{};
-  std::string_view as_u32{};
+  std::string_view omitted_key{};
+  std::string_view u32_key{};
 };
 
 constexpr std::array<std::string_view, 3> split_keys{"split.no", "split.count", "split.tensors.count"};
@@ -32,25 +31,25 @@ constexpr std::array<std::string_view, 3> split_keys{"split.no", "split.count", 
 // Returns a GGUF v3 file with F32 [1] tensors. Each value is the position of the tensor's name in the
 // alphabet.
 std::vector<std::byte> gguf(const Part& part, bool has_split_keys = true) {
-  Written file;
-  const auto text = [&](std::string_view words) -> Written& { return file.u64(words.size()).text(words); };
-  const bool has_number = has_split_keys && part.excluded_prefix != "split.no";
-  const bool has_count = has_split_keys && part.excluded_prefix != "split.count";
-  const bool has_tensors = has_split_keys && part.excluded_prefix != "split.tensors.count";
+  ByteBuffer file;
+  const auto text = [&](std::string_view words) -> ByteBuffer& { return file.u64(words.size()).text(words); };
+  const bool has_number = has_split_keys && part.omitted_key != "split.no";
+  const bool has_count = has_split_keys && part.omitted_key != "split.count";
+  const bool has_tensors = has_split_keys && part.omitted_key != "split.tensors.count";
   file.text("GGUF").u32(3).u64(part.names.size());
   file.u64(std::uint64_t{has_number} + std::uint64_t{has_count} + std::uint64_t{has_tensors});
   const auto number = [&](std::string_view key, auto value) {
     text(key).u32(static_cast<std::uint32_t>(meta_type_of<decltype(value)>)).number(value);
   };
-  const auto wide = [&](std::string_view key) { return part.as_u32 == key; };
+  const auto is_u32 = [&](std::string_view key) { return part.u32_key == key; };
   if (has_number)
-    wide("split.no") ? number("split.no", std::uint32_t{part.number}) : number("split.no", part.number);
+    is_u32("split.no") ? number("split.no", std::uint32_t{part.number}) : number("split.no", part.number);
   if (has_count)
-    wide("split.count") ? number("split.count", std::uint32_t{part.count})
-                        : number("split.count", part.count);
+    is_u32("split.count") ? number("split.count", std::uint32_t{part.count})
+                          : number("split.count", part.count);
   if (has_tensors) {
-    wide("split.tensors.count") ? number("split.tensors.count", static_cast<std::uint32_t>(part.tensors))
-                                : number("split.tensors.count", part.tensors);
+    is_u32("split.tensors.count") ? number("split.tensors.count", static_cast<std::uint32_t>(part.tensors))
+                                  : number("split.tensors.count", part.tensors);
   }
   for (std::size_t i = 0; i < part.names.size(); ++i) text(part.names[i]).u32(1).u64(1).u32(0).u64(32 * i);
   file.align(32);
@@ -100,7 +99,7 @@ TEST_F(SplitGguf, missing_parts_are_reported_for_any_opened_path) {
   std::filesystem::remove(path(1));
   for (const auto& opened : {path(2), path(3), folder_.path()}) {
     const auto error = refusal(Model::open(opened), ErrorCode::missing_shard, "shards_exist");
-    EXPECT_TRUE(says(error, "m-00001-of-00003.gguf"));
+    EXPECT_TRUE(message_contains(error, "m-00001-of-00003.gguf"));
   }
   std::filesystem::create_symlink("gone", path(1));
   expect_refusal(Model::open(folder_.path()), ErrorCode::missing_shard, "shards_exist");
@@ -112,7 +111,7 @@ TEST_F(SplitGguf, split_part_is_named_by_its_number) {
     std::filesystem::copy_file(path(1), other / name);
     const auto error =
         refusal(Model::open(other / name), ErrorCode::missing_shard, "split_part_is_named_by_its_number");
-    EXPECT_TRUE(says(error, "part 1 of 3"));
+    EXPECT_TRUE(message_contains(error, "part 1 of 3"));
     EXPECT_NE(error.hint().find("-00001-of-00003.gguf"), std::string_view::npos);
     EXPECT_EQ(error.path(), (other / name).string());
   }
@@ -140,7 +139,7 @@ TEST_F(SplitGguf, split_parts_belong_together) {
 TEST_F(SplitGguf, split_tensor_count_matches) {
   write(2, {.number = 1});
   const auto error = refusal(Model::open(path(3)), ErrorCode::stale_index, "split_tensor_count_matches");
-  EXPECT_TRUE(says(error, "the parts have 3 tensors, but split.tensors.count is 4"));
+  EXPECT_TRUE(message_contains(error, "the parts have 3 tensors, but split.tensors.count is 4"));
 }
 
 TEST_F(SplitGguf, parts_share_no_tensor) {
@@ -160,9 +159,9 @@ TEST_F(SplitGguf, split_keys_exist) {
   for (const auto key : split_keys) {
     for (const std::uint32_t part : {1U, 2U}) {
       SetUp();
-      write(part, {.number = static_cast<std::uint16_t>(part - 1), .names = {"x"}, .excluded_prefix = key});
+      write(part, {.number = static_cast<std::uint16_t>(part - 1), .names = {"x"}, .omitted_key = key});
       const auto error = refusal(Model::open(path(part)), ErrorCode::bad_header, "split_keys_exist");
-      EXPECT_TRUE(says(error, "'" + std::string(key) + "'"));
+      EXPECT_TRUE(message_contains(error, "'" + std::string(key) + "'"));
       EXPECT_EQ(error.path(), path(part).string());
       EXPECT_FALSE(Model::open(path(3)));
       EXPECT_FALSE(Model::open(folder_.path()));
@@ -177,10 +176,10 @@ TEST_F(SplitGguf, split_keys_have_their_types) {
   for (const auto key : split_keys) {
     for (const std::uint32_t part : {1U, 2U}) {
       SetUp();
-      write(part, {.number = static_cast<std::uint16_t>(part - 1), .names = {"x"}, .as_u32 = key});
+      write(part, {.number = static_cast<std::uint16_t>(part - 1), .names = {"x"}, .u32_key = key});
       for (const auto& opened : {path(1), path(2), path(3), folder_.path()}) {
         const auto error = refusal(Model::open(opened), ErrorCode::bad_header, "split_keys_have_their_types");
-        EXPECT_TRUE(says(error, std::string(key) + "' is of type u32"));
+        EXPECT_TRUE(message_contains(error, std::string(key) + "' is of type u32"));
         EXPECT_EQ(error.path(), path(part).string());
       }
     }

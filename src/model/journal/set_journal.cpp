@@ -4,6 +4,7 @@
 #include "format/shards/numbered_name.hpp"
 #include "io/atomic_file.hpp"
 #include "io/file_source.hpp"
+#include "io/port/system_error.hpp"
 
 #include <fmt/format.h>
 
@@ -19,7 +20,7 @@ using Path = std::filesystem::path;
 
 constexpr std::string_view magic = "htensor-journal-1";
 constexpr std::string_view index_suffix = ".index.json";
-constexpr std::string_view seal_ending = ".htseal";
+constexpr std::string_view seal_suffix = ".htseal";
 // The same limit as for an index: a journal has only two entries per shard.
 constexpr std::uint64_t max_bytes = 100'000'000;
 
@@ -36,7 +37,7 @@ bool is_temporary(std::string_view name) {
 // An untrusted journal must not rename or remove files outside the set that it is stored beside.
 bool is_of_set(std::string_view name, std::string_view set_name) {
   if (name == "model.htseal") return true;
-  if (name.ends_with(seal_ending)) name.remove_suffix(seal_ending.size());
+  if (name.ends_with(seal_suffix)) name.remove_suffix(seal_suffix.size());
   if (name.ends_with(index_suffix)) name.remove_suffix(index_suffix.size());
   return name.find('/') == std::string_view::npos && set_name_of(Path(name)) == set_name;
 }
@@ -59,7 +60,8 @@ Result<std::vector<std::string_view>> fields_of(Bytes bytes) {
   std::vector<std::string_view> fields;
   for (std::size_t at = 0; at < body.size();) {
     const auto end = body.find('\0', at);
-    if (end == std::string_view::npos) return fail(not_well_formed("last field of the journal has no end"));
+    if (end == std::string_view::npos)
+      return fail(not_well_formed("last field of the journal has no zero byte"));
     fields.push_back(body.substr(at, end - at));
     at = end + 1;
   }
@@ -147,15 +149,13 @@ Result<SetJournal> read_journal(const io::Source& file, std::string_view set_nam
   return fail(std::move(journal).error().at_path(file.path().native()));
 }
 
-Result<bool> is_in_effect(const SetJournal& journal, const Path& folder, io::Port& port) {
+Result<bool> is_committed(const SetJournal& journal, const Path& folder, io::Port& port) {
   if (journal.old_files.empty()) return true;
   const auto exists = [&](const std::string& name) -> Result<bool> {
     const auto stat = port.stat(folder / name);
     if (stat || is_missing(stat.error())) return stat.has_value();
-    return fail(Error(ErrorCode::open_failed, "file_can_be_examined", "cannot stat")
-                    .at_path((folder / name).native())
-                    .with_cause(stat.error())
-                    .with_hint("change the permissions of the folder, or ask the owner"));
+    return fail(io::system_error(ErrorCode::open_failed, "file_can_be_examined", "stat", folder / name,
+                                 stat.error()));
   };
   if (HT_TRY(exists(journal.old_files[0].temporary))) return true;
   // Old files are removed only after the last new file was renamed into place.
@@ -167,7 +167,7 @@ Result<std::optional<SetJournal>> SetView::add(const Path& path, std::string_vie
   if (!file) return std::nullopt;
   auto journal = HT_TRY(read_journal(*file, set_name));
   const auto folder = path.parent_path();
-  if (!HT_TRY(is_in_effect(journal, folder, port))) return std::nullopt;
+  if (!HT_TRY(is_committed(journal, folder, port))) return std::nullopt;
   for (const auto& each : journal.new_files)
     temporaries_.emplace((folder / each.name).lexically_normal(), folder / each.temporary);
   port_ = &port;
@@ -197,7 +197,7 @@ Result<SetView> SetView::of_folder(const Path& folder, std::vector<std::string>&
   return view;
 }
 
-Result<SetView> SetView::around(const Path& path, io::Port& port) {
+Result<SetView> SetView::of_path(const Path& path, io::Port& port) {
   const auto stat = port.stat(path);
   if (!stat || stat->kind != io::FileKind::folder) return of_set(path, port);
   auto names = port.list(path);
@@ -205,7 +205,7 @@ Result<SetView> SetView::around(const Path& path, io::Port& port) {
   return of_folder(path, *names, port);
 }
 
-Path SetView::where(const Path& path) const {
+Path SetView::current_path(const Path& path) const {
   if (temporaries_.empty()) return path;
   const auto found = temporaries_.find(path.lexically_normal());
   return found != temporaries_.end() && port_->stat(found->second) ? found->second : path;
@@ -215,7 +215,7 @@ Result<std::shared_ptr<const io::FileSource>> open_member(const Path& path, io::
   auto file = io::FileSource::open(path, port);
   if (file || !is_missing(file.error().cause())) return file;
   const auto view = HT_TRY(SetView::of_set(path, port));
-  return view.is_empty() ? std::move(file) : io::FileSource::open(view.where(path), port);
+  return view.is_empty() ? std::move(file) : io::FileSource::open(view.current_path(path), port);
 }
 
 }  // namespace ht::inline v1

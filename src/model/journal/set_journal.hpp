@@ -9,7 +9,7 @@
 //   new  TEMPORARY  NAME     for each file of the new set; last the file by which the set is opened
 //   16 hexadecimal digits    CRC-64/NVME of all bytes before them
 //
-// The journal is in effect once the first old file is renamed to its temporary name. Before that the set
+// The journal is committed once the first old file is renamed to its temporary name. Before that the set
 // consists of the old files, afterwards of the new ones.
 #pragma once
 
@@ -51,15 +51,16 @@ struct SetJournal {
 [[nodiscard]] std::vector<std::byte> encode_journal(const SetJournal& journal);
 /// `bad_header` if the bytes are not a journal, `path_escapes` if it names files outside the set.
 [[nodiscard]] Result<SetJournal> parse_journal(Bytes bytes, std::string_view set_name);
-/// Null if there is no journal.
+/// Opens the journal at this path. Null if it does not exist.
 [[nodiscard]] Result<std::shared_ptr<const io::FileSource>> open_journal(const std::filesystem::path& path,
                                                                          io::Port& port);
 /// `bad_header` if the journal is malformed or too large; errors name the file.
 [[nodiscard]] Result<SetJournal> read_journal(const io::Source& file, std::string_view set_name);
-[[nodiscard]] Result<bool> is_in_effect(const SetJournal& journal, const std::filesystem::path& folder,
+/// Whether the set consists of the new files (see the top of this file). `open_failed`.
+[[nodiscard]] Result<bool> is_committed(const SetJournal& journal, const std::filesystem::path& folder,
                                         io::Port& port);
 
-/// Maps the files of sets to their current paths while journals are in effect. Read-only.
+/// Maps the files of sets to their current paths while their journals are committed. Read-only.
 class SetView {
  public:
   /// A view without journals: every file is at its own path.
@@ -71,11 +72,11 @@ class SetView {
   [[nodiscard]] static Result<SetView> of_folder(const std::filesystem::path& folder,
                                                  std::vector<std::string>& names, io::Port& port);
   /// Returns the view for a path from the user: a folder, or a member of a set.
-  [[nodiscard]] static Result<SetView> around(const std::filesystem::path& path, io::Port& port);
+  [[nodiscard]] static Result<SetView> of_path(const std::filesystem::path& path, io::Port& port);
 
   [[nodiscard]] bool is_empty() const noexcept { return temporaries_.empty(); }
   /// Returns the current path of the file with this name.
-  [[nodiscard]] std::filesystem::path where(const std::filesystem::path& path) const;
+  [[nodiscard]] std::filesystem::path current_path(const std::filesystem::path& path) const;
 
  private:
   Result<std::optional<SetJournal>> add(const std::filesystem::path& journal, std::string_view set_name,
@@ -85,7 +86,8 @@ class SetView {
   io::Port* port_ = nullptr;
 };
 
-/// Opens a file of a set; through the set's journal if the file is missing under its own name.
+/// Opens a file of a set. If the file does not exist under its own name, opens its temporary file from the
+/// set's journal.
 [[nodiscard]] Result<std::shared_ptr<const io::FileSource>> open_member(const std::filesystem::path& path,
                                                                         io::Port& port);
 

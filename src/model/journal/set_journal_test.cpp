@@ -86,7 +86,7 @@ TEST(SetJournal, journal_names_files_of_its_set) {
 }
 
 // A folder with the files of a set and its journal.
-class Unfinished : public ::testing::Test {
+class SetFolder : public ::testing::Test {
  protected:
   void write_journal(const SetJournal& journal) {
     write_file(folder_ / ".htensor-m.safetensors.journal", encode_journal(journal));
@@ -95,7 +95,7 @@ class Unfinished : public ::testing::Test {
   FaultyPort port_;
 };
 
-TEST_F(Unfinished, malformed_journal_is_an_error_for_readers_and_writers) {
+TEST_F(SetFolder, malformed_journal_is_an_error_for_readers_and_writers) {
   write_file(folder_ / ".htensor-m.safetensors.journal", "anything");
   const auto index = folder_ / "m.safetensors.index.json";
   EXPECT_EQ(Model::open(index).error().rule(), "journal_is_well_formed");
@@ -105,7 +105,7 @@ TEST_F(Unfinished, malformed_journal_is_an_error_for_readers_and_writers) {
   EXPECT_EQ(folder_.names(), std::vector<std::string>{".htensor-m.safetensors.journal"});
 }
 
-TEST_F(Unfinished, journaled_files_exist) {
+TEST_F(SetFolder, journaled_files_exist) {
   write_file(folder_ / ".htensor-1.part", "the old index");
   write_file(folder_ / "m-00001-of-00002.safetensors", "an old shard");
   write_file(folder_ / ".htensor-4.part", "the new seal");
@@ -119,7 +119,23 @@ TEST_F(Unfinished, journaled_files_exist) {
   EXPECT_EQ(folder_.names(), before) << "a file was changed";
 }
 
-TEST_F(Unfinished, set_has_one_writer) {
+TEST_F(SetFolder, file_can_be_examined) {
+  port_.fail_at(testing::Call::stat_path, 0, std::errc::permission_denied);
+  const auto error = testing::refusal(is_committed(example, folder_.path(), port_), ErrorCode::open_failed,
+                                      "file_can_be_examined");
+  EXPECT_EQ(error.path(), (folder_ / ".htensor-1.part").string());
+  EXPECT_EQ(error.message(), "cannot stat: Permission denied");
+}
+
+TEST_F(SetFolder, old_files_can_be_removed) {
+  port_.fail_at(testing::Call::unlink, 0, std::errc::permission_denied);
+  const auto error = testing::refusal(remove_file(folder_ / "old", port_), ErrorCode::write_failed,
+                                      "old_files_can_be_removed");
+  EXPECT_EQ(error.path(), (folder_ / "old").string());
+  EXPECT_EQ(error.message(), "cannot remove the file: Permission denied");
+}
+
+TEST_F(SetFolder, set_has_one_writer) {
   const auto member = folder_ / "m-00001-of-00002.safetensors";
   const auto first = SetLock::acquire(member, port_);
   ASSERT_TRUE(first);
@@ -133,7 +149,7 @@ TEST_F(Unfinished, set_has_one_writer) {
   EXPECT_TRUE(SetLock::acquire(folder_ / "n.safetensors", port_)) << "a set of another name";
 }
 
-TEST_F(Unfinished, set_is_unchanged_while_opening) {
+TEST_F(SetFolder, set_is_unchanged_while_opening) {
   const auto index = folder_ / "m.safetensors.index.json";
   const std::string text = R"({"weight_map":{"a":"m-00001-of-00001.safetensors"}})";
   write_file(folder_ / "m-00001-of-00001.safetensors", testing::shard_file({"a"}));
@@ -155,7 +171,7 @@ TEST_F(Unfinished, set_is_unchanged_while_opening) {
   EXPECT_TRUE(Model::open(index, {.port = &port_}));
 }
 
-TEST_F(Unfinished, costs_one_stat_without_a_journal) {
+TEST_F(SetFolder, costs_one_stat_without_a_journal) {
   const auto index = folder_ / "m.safetensors.index.json";
   write_file(folder_ / "m-00001-of-00001.safetensors", testing::shard_file({"a"}));
   write_file(index, R"({"weight_map":{"a":"m-00001-of-00001.safetensors"}})");
@@ -173,7 +189,7 @@ void write_names(const TemporaryFolder& folder, std::initializer_list<std::strin
   for (const auto name : names) write_file(folder / name, name);
 }
 
-TEST_F(Unfinished, old_files_stay_until_all_new_files_are_renamed) {
+TEST_F(SetFolder, old_files_stay_until_all_new_files_are_renamed) {
   // The new seal was renamed into place before the kill, and a user removed it later.
   write_names(folder_, {".htensor-1.part", ".htensor-2.part", "m-00001-of-00001.safetensors",
                         "m.safetensors.index.json"});
@@ -184,7 +200,7 @@ TEST_F(Unfinished, old_files_stay_until_all_new_files_are_renamed) {
   EXPECT_EQ(folder_.names(), before) << "a file was changed";
 }
 
-TEST_F(Unfinished, old_files_are_removed_after_the_last_rename_is_synced) {
+TEST_F(SetFolder, old_files_are_removed_after_the_last_rename_is_synced) {
   write_names(folder_, {"m.safetensors.index.json", "m-00001-of-00002.safetensors", ".htensor-3.part",
                         ".htensor-4.part", ".htensor-5.part"});
   std::filesystem::rename(folder_ / "m.safetensors.index.json", folder_ / ".htensor-1.part");
@@ -200,7 +216,7 @@ TEST_F(Unfinished, old_files_are_removed_after_the_last_rename_is_synced) {
   EXPECT_EQ(*std::prev(removed), testing::Call::sync);
 }
 
-TEST_F(Unfinished, journal_is_removed_before_the_files_of_an_unstarted_replacement) {
+TEST_F(SetFolder, journal_is_removed_before_the_files_of_an_unstarted_replacement) {
   for (int nth = 0; nth < 4; ++nth) {
     write_names(folder_, {"m.safetensors.index.json", "m-00001-of-00002.safetensors", ".htensor-3.part",
                           ".htensor-4.part", ".htensor-5.part"});
@@ -211,12 +227,12 @@ TEST_F(Unfinished, journal_is_removed_before_the_files_of_an_unstarted_replaceme
     EXPECT_FALSE(finish_set(folder_ / "m.safetensors.index.json", port));
     const bool has_journal = std::filesystem::exists(folder_ / ".htensor-m.safetensors.journal");
     EXPECT_TRUE(!has_journal || std::filesystem::exists(folder_ / ".htensor-5.part"))
-        << "the journal was removed before its files";
+        << "a new file was removed before the journal";
   }
 }
 
-// A claim over NFS may need a writable descriptor; some file systems have no claims.
-TEST_F(Unfinished, lock_can_be_claimed) {
+// flock over NFS may need a writable descriptor; some file systems do not support flock.
+TEST_F(SetFolder, lock_can_be_claimed) {
   const auto member = folder_ / "m.safetensors";
   for (const auto cause :
        {std::errc::bad_file_descriptor, std::errc::no_lock_available, std::errc::function_not_supported}) {
@@ -240,7 +256,7 @@ TEST_F(Unfinished, lock_can_be_claimed) {
   }
 }
 
-TEST_F(Unfinished, lock_without_claims_is_the_file_itself) {
+TEST_F(SetFolder, without_flock_an_existing_lock_file_is_a_held_lock) {
   port_.fail_from(testing::Call::claim, 0, std::errc::no_lock_available);
   {
     const auto first = SetLock::acquire(folder_ / "m.safetensors", port_);
@@ -251,7 +267,7 @@ TEST_F(Unfinished, lock_without_claims_is_the_file_itself) {
 }
 
 // A writer of another file briefly claims the lock of a killed writer in order to remove it.
-TEST_F(Unfinished, waits_for_a_briefly_held_lock) {
+TEST_F(SetFolder, waits_for_a_briefly_held_lock) {
   write_file(folder_ / ".htensor-m.safetensors.part", "");
   const auto other = io::system_port().open(folder_ / ".htensor-m.safetensors.part").value();
   ASSERT_TRUE(io::system_port().claim(other));
@@ -264,7 +280,7 @@ TEST_F(Unfinished, waits_for_a_briefly_held_lock) {
 }
 
 // Replaces a set in which each file has its name as its contents.
-class ReplacedSet : public Unfinished {
+class ReplacedSet : public SetFolder {
  protected:
   Result<void> replace() {
     write_names(folder_, {"m.safetensors.index.json", "m-00001-of-00002.safetensors"});
@@ -281,7 +297,7 @@ class ReplacedSet : public Unfinished {
   }
 };
 
-TEST_F(ReplacedSet, is_restored_after_any_failure_and_syncs_names_in_order) {
+TEST_F(ReplacedSet, is_complete_after_any_failure_and_syncs_names_in_order) {
   using testing::Call;
   ASSERT_TRUE(replace());
   const int renames = port_.count(Call::rename);
@@ -317,7 +333,7 @@ TEST_F(ReplacedSet, is_restored_after_any_failure_and_syncs_names_in_order) {
 }
 
 // Runs a writer before each call of a reader in turn: the reader must get one of the two sets.
-class LiveWriter : public Unfinished {
+class LiveWriter : public SetFolder {
  protected:
   static constexpr std::string_view index_name = "m.safetensors.index.json";
   static constexpr std::string_view shard_name = "m-00001-of-00001.safetensors";
@@ -382,7 +398,7 @@ TEST_F(LiveWriter, may_replace_a_set_during_a_read) {
 }
 
 // A file name of 255 bytes is legal, but the name of its journal would be longer.
-TEST_F(Unfinished, file_with_a_name_too_long_for_a_journal_has_none) {
+TEST_F(SetFolder, file_with_a_name_too_long_for_a_journal_has_none) {
   const auto path = folder_ / (std::string(243, 'n') + ".safetensors");
   EXPECT_TRUE(finish_set(path, port_));
   EXPECT_EQ(Model::open(path).error().cause(), std::errc::no_such_file_or_directory);

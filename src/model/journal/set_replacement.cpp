@@ -47,13 +47,13 @@ class Replacement {
     return {};
   }
 
-  Result<void> forward() {
+  Result<void> roll_forward() {
     if (HT_TRY(exists(new_.back().temporary))) {
       HT_TRY(check_new_files());
       HT_TRY(sync());
       for (const auto& old : old_) {
         if (!HT_TRY(exists(old.temporary))) HT_TRY(rename(old.name, old.temporary, IfExists::replace));
-        // From here on the journal is in effect. Without this fsync a disk may keep later renames and lose
+        // From here on the journal is committed. Without this fsync a disk may keep later renames and lose
         // this one.
         if (&old == &old_.front()) HT_TRY(sync());
       }
@@ -75,23 +75,23 @@ class Replacement {
   /// Whether the new set is in place, so that only the removal of old files is left.
   [[nodiscard]] bool is_in_place() const noexcept { return is_in_place_; }
 
-  /// Undoes `forward` in this process, and removes the new files.
-  Result<void> back() {
+  /// Undoes `roll_forward` in this process, and removes the new files.
+  Result<void> roll_back() {
     for (; placed_ > 0; --placed_)
       HT_TRY(rename(new_[placed_ - 1].name, new_[placed_ - 1].temporary, IfExists::replace));
     HT_TRY(sync());
     for (auto old = old_.rbegin(); old != old_.rend(); ++old) {
-      // Once the first old file has its name again, the journal is no longer in effect.
+      // Once the first old file has its name again, the journal is no longer committed.
       if (&*old == &old_.front()) HT_TRY(sync());
       HT_TRY(rename(old->temporary, old->name, IfExists::replace));
     }
     HT_TRY(sync());
-    return drop();
+    return cancel();
   }
 
-  /// Cancels a replacement that is not in effect. Removes the journal first: a journal without its new files
+  /// Cancels a replacement that is not committed. Removes the journal first: a journal without its new files
   /// would count as completed.
-  Result<void> drop() {
+  Result<void> cancel() {
     HT_TRY(remove(journal_));
     HT_TRY(sync());
     for (const auto& file : new_) HT_TRY(remove(file.temporary));
@@ -129,8 +129,8 @@ class Replacement {
         .with_hint("restore the file, or remove the journal and write the set again");
   }
 
-  // Fails if a new file is missing, because a user may have removed temporary files. In this case `forward`
-  // does not rename or remove any file.
+  // Fails if a new file is missing, because a user may have removed temporary files. In this case
+  // `roll_forward` does not rename or remove any file.
   [[nodiscard]] Result<void> check_new_files() const {
     for (const auto& file : new_) {
       if (HT_TRY(exists(file.temporary))) continue;
@@ -200,23 +200,21 @@ Path lock_path(const Path& member) {
 }
 
 // Number of attempts: other writers may finish or write a journal several times in a row.
-constexpr int tries = 8;
+constexpr int max_tries = 8;
 
 }  // namespace
 
 Result<void> remove_file(const Path& path, io::Port& port) {
   const auto done = port.unlink(path);
   if (done || is_missing(done.error())) return {};
-  return fail(Error(ErrorCode::write_failed, "old_files_can_be_removed", "cannot remove the file")
-                  .at_path(path.native())
-                  .with_cause(done.error())
-                  .with_hint("remove the file and try again"));
+  return fail(io::system_error(ErrorCode::write_failed, "old_files_can_be_removed", "remove the file", path,
+                               done.error()));
 }
 
 Result<void> finish_set(const Path& member, io::Port& port) {
   return without_bad_alloc([&]() -> Result<void> {
     const auto path = journal_path(member);
-    for (int i = 0; i < tries; ++i) {
+    for (int i = 0; i < max_tries; ++i) {
       const auto file = HT_TRY(open_journal(path, port));
       if (!file) return {};
       const auto claimed = port.claim(file->handle());
@@ -236,8 +234,8 @@ Result<void> finish_set(const Path& member, io::Port& port) {
       const auto journal = HT_TRY(read_journal(*file, set_name_of(member)));
       Replacement replacement(path, journal, IfExists::replace, port);
       HT_TRY(replacement.open());
-      return HT_TRY(is_in_effect(journal, path.parent_path(), port)) ? replacement.forward()
-                                                                     : replacement.drop();
+      return HT_TRY(is_committed(journal, path.parent_path(), port)) ? replacement.roll_forward()
+                                                                     : replacement.cancel();
     }
     return fail(in_use(member));
   });
@@ -245,7 +243,7 @@ Result<void> finish_set(const Path& member, io::Port& port) {
 
 Result<SetLock> SetLock::acquire(const Path& member, io::Port& port) {
   const auto journal = journal_path(member);
-  for (int i = 0; i < tries; ++i) {
+  for (int i = 0; i < max_tries; ++i) {
     HT_TRY(finish_set(member, port));
     auto file = HT_TRY(io::AtomicFile::create_locked(lock_path(member), journal, port));
     if (!file) break;
@@ -283,8 +281,8 @@ Result<void> SetLock::replace(std::span<const Path> old_files,
   HT_TRY(journal_.put_in_place());
   // From here on the journal defines the set: its temporary files are kept even after a failure.
   for (auto* const file : new_files) file->release();
-  auto done = replacement.forward();
-  if (!done && !replacement.is_in_place()) static_cast<void>(replacement.back());
+  auto done = replacement.roll_forward();
+  if (!done && !replacement.is_in_place()) static_cast<void>(replacement.roll_back());
   HT_TRY(std::move(done));
   for (auto* const file : new_files) HT_TRY(std::move(*file).close());
   return std::move(journal_).close();

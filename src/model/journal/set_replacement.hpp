@@ -17,8 +17,8 @@ namespace ht::inline v1 {
 /// The writer's lock of a set: a claimed temporary file, which becomes the journal.
 class SetLock {
  public:
-  /// Finishes the journal of a killed writer first. `in_use` while another writer holds the lock, or if the
-  /// file system does not support locks.
+  /// Acquires the lock of the set of `member`, after `finish_set`. `in_use` while another writer holds the
+  /// lock, or if the file system does not support locks.
   [[nodiscard]] static Result<SetLock> acquire(const std::filesystem::path& member, io::Port& port);
 
   /// Acquires the lock for a member of a set. For a single file no lock is taken, and a journal of its name
@@ -45,7 +45,7 @@ class SetLock {
 [[nodiscard]] Result<void> remove_file(const std::filesystem::path& path, io::Port& port);
 
 /// Finishes the journal that a killed writer left for the set of `member`: completes the new set if the
-/// journal is in effect, else restores the old one. `in_use` while the writer is alive. Costs one system call
+/// journal is committed, else restores the old one. `in_use` while the writer is alive. Costs one system call
 /// if there is no journal.
 [[nodiscard]] Result<void> finish_set(const std::filesystem::path& member, io::Port& port);
 

@@ -1,6 +1,6 @@
-// The location of a tensor's bytes as a state machine. Each tensor has one state. It sends requests to a
-// strategy, which answers each with one event. `on` maps a state and an event to the next state and request,
-// and has no side effects.
+// The location of a tensor's bytes as a state machine. Each tensor has one state. `on` maps a state and an
+// event to the next state and, optionally, a request. It has no side effects: ResidencyShell sends the
+// request to a strategy, which answers with one event.
 #pragma once
 
 #include <concepts>
@@ -88,13 +88,12 @@ Step on(const S& state, const Evict& /*event*/) {
 }
 template <NotLoading S>
 Step on(const S& state, const AdviseDone& /*event*/) {
-  if constexpr (std::same_as<S, Failed>) return {Evicted{}};
   return {state};
 }
 
 inline Step on(const Mapped& state, const Map& /*event*/) { return {state}; }
 
-inline Step is_busy(const Loading& state) {
+inline Step refuse_while_loading(const Loading& state) {
   return {state,
           {},
           std::make_shared<const Error>(Error(ErrorCode::in_use, "tensor_is_not_being_loaded",
@@ -102,8 +101,8 @@ inline Step is_busy(const Loading& state) {
                                             .with_hint("wait for that load, or stop it"))};
 }
 inline Step on(const Loading& state, const Map& /*event*/) { return {state}; }
-inline Step on(const Loading& state, const Load& /*event*/) { return is_busy(state); }
-inline Step on(const Loading& state, const Evict& /*event*/) { return is_busy(state); }
+inline Step on(const Loading& state, const Load& /*event*/) { return refuse_while_loading(state); }
+inline Step on(const Loading& state, const Evict& /*event*/) { return refuse_while_loading(state); }
 inline Step on(const Loading& /*state*/, const LoadDone& event) {
   return {Resident{event.memory, event.strategy}};
 }

@@ -88,8 +88,14 @@ TEST(ResidencyMachine, failed_load_can_be_repeated) {
   const State failed = at.next;
   EXPECT_EQ(residence_of(step(failed, Load{}).next), TensorResidency::Residence::loading);
   EXPECT_EQ(residence_of(step(step(failed, Map{}).next, MapDone{}).next), TensorResidency::Residence::mapped);
-  EXPECT_EQ(residence_of(step(step(failed, Evict{}).next, AdviseDone{}).next),
-            TensorResidency::Residence::evicted);
+}
+
+TEST(ResidencyMachine, tensor_that_was_never_resident_is_not_evicted) {
+  for (const State& state : {State(Unbound{}), State(Mapped{}), State(Failed{some_error()})}) {
+    const auto at = step(state, Evict{});
+    EXPECT_EQ(at.effect, Request::drop_pages);
+    EXPECT_EQ(residence_of(step(at.next, AdviseDone{}).next), residence_of(state)) << name_of(state);
+  }
 }
 
 TEST(ResidencyMachine, tensor_is_not_being_loaded) {

@@ -49,49 +49,49 @@ ResidencyShell::~ResidencyShell() {
 }
 
 ResidencyShell::Guarded& ResidencyShell::take_over() const {
-  auto own = std::make_unique<Guarded>();
+  auto data = std::make_unique<Guarded>();
   const io::Strategy::RequestFailed ended{std::make_shared<const Error>(
       Error(ErrorCode::cancelled, "load_ends_in_its_process", "the process forked during the load")
           .with_hint("load the tensor again"))};
   unsigned forks = taken_over_.load();
-  while (forks != own->forks && !taken_over_.compare_exchange_weak(forks, own->forks)) {
+  while (forks != data->forks && !taken_over_.compare_exchange_weak(forks, data->forks)) {
   }
   Guarded* found = guarded_.load(std::memory_order_acquire);
-  if (forks == own->forks) {
+  if (forks == data->forks) {
     // Another thread of this process is already creating the object; it does not block.
     for (; !found->belongs_to_this_process(); found = guarded_.load(std::memory_order_acquire))
       std::this_thread::yield();
     return *found;
   }
   if (const std::unique_lock lock(found->mutex, std::try_to_lock); lock) {
-    own->states = std::move(found->states);
-    own->windows = std::move(found->windows);
-    own->privates = std::move(found->privates);
-    own->any_loaded = !own->states.empty();
-    for (auto& state : own->states) {
+    data->states = std::move(found->states);
+    data->windows = std::move(found->windows);
+    data->privates = std::move(found->privates);
+    data->any_loaded = !data->states.empty();
+    for (auto& state : data->states) {
       if (std::holds_alternative<tensor_state::Loading>(state)) state = tensor_state::step(state, ended).next;
     }
   }
   // The parent's object stays allocated: threads of the parent may hold its mutex or wait for its condition,
   // whose destructor would wait for them.
-  guarded_.store(own.get(), std::memory_order_release);
-  return *own.release();
+  guarded_.store(data.get(), std::memory_order_release);
+  return *data.release();
 }
 
 tensor_state::State ResidencyShell::state_of(std::size_t tensor) const {
-  Guarded& own = guarded();
-  const std::lock_guard lock(own.mutex);
-  if (own.states.empty() || std::holds_alternative<tensor_state::Unbound>(own.states[tensor]))
+  Guarded& data = guarded();
+  const std::lock_guard lock(data.mutex);
+  if (data.states.empty() || std::holds_alternative<tensor_state::Unbound>(data.states[tensor]))
     return initial(tensor);
-  return own.states[tensor];
+  return data.states[tensor];
 }
 
 io::Memory ResidencyShell::resident_memory(std::size_t tensor) const noexcept {
   try {
-    Guarded& own = guarded();
-    if (!own.any_loaded.load(std::memory_order_acquire)) return {};
-    const std::lock_guard lock(own.mutex);
-    const auto* const resident = std::get_if<tensor_state::Resident>(&own.states[tensor]);
+    Guarded& data = guarded();
+    if (!data.any_loaded.load(std::memory_order_acquire)) return {};
+    const std::lock_guard lock(data.mutex);
+    const auto* const resident = std::get_if<tensor_state::Resident>(&data.states[tensor]);
     return resident != nullptr ? resident->memory : io::Memory{};
   } catch (const std::bad_alloc&) {
     return {};
@@ -99,10 +99,10 @@ io::Memory ResidencyShell::resident_memory(std::size_t tensor) const noexcept {
 }
 
 bool ResidencyShell::is_resident(std::size_t tensor) const {
-  Guarded& own = guarded();
-  if (!own.any_loaded.load(std::memory_order_acquire)) return false;
-  const std::lock_guard lock(own.mutex);
-  return std::holds_alternative<tensor_state::Resident>(own.states[tensor]);
+  Guarded& data = guarded();
+  if (!data.any_loaded.load(std::memory_order_acquire)) return false;
+  const std::lock_guard lock(data.mutex);
+  return std::holds_alternative<tensor_state::Resident>(data.states[tensor]);
 }
 
 ResidencyShell::Applied ResidencyShell::Guarded::apply(std::size_t tensor, const tensor_state::Event& event) {
@@ -113,77 +113,77 @@ ResidencyShell::Applied ResidencyShell::Guarded::apply(std::size_t tensor, const
 
 Result<io::Strategy::MapDone> ResidencyShell::map(std::size_t tensor, std::uint64_t bytes) {
   const Entry entry = catalog_[tensor];
-  Guarded& own = guarded();
+  Guarded& data = guarded();
   // Until a tensor is loaded, its state is that of its file, which the strategy tracks.
   bool is_requested = false;
-  if (own.any_loaded.load(std::memory_order_acquire)) {
-    const std::lock_guard lock(own.mutex);
-    is_requested = own.apply(tensor, tensor_state::Map{}).effect.has_value();
+  if (data.any_loaded.load(std::memory_order_acquire)) {
+    const std::lock_guard lock(data.mutex);
+    is_requested = data.apply(tensor, tensor_state::Map{}).effect.has_value();
   }
   auto mapped = io::send_request<io::Strategy::MapDone>(
       mapped_, io::Strategy::MapRequest{{entry.file, entry.offset, bytes}});
   if (is_requested) {
-    const std::lock_guard lock(own.mutex);
+    const std::lock_guard lock(data.mutex);
     // Another thread may have begun to load the tensor meanwhile.
-    if (!std::holds_alternative<tensor_state::Loading>(own.states[tensor])) {
-      own.apply(tensor, mapped ? tensor_state::Event(tensor_state::MapDone{})
-                               : tensor_state::Event(io::request_failed(mapped.error())));
+    if (!std::holds_alternative<tensor_state::Loading>(data.states[tensor])) {
+      data.apply(tensor, mapped ? tensor_state::Event(tensor_state::MapDone{})
+                                : tensor_state::Event(io::request_failed(mapped.error())));
     }
   }
   return mapped;
 }
 
 io::Memory ResidencyShell::keep_window(std::size_t tensor, const io::Memory& window) {
-  Guarded& own = guarded();
-  const std::lock_guard lock(own.mutex);
-  return own.windows.try_emplace(tensor, window).first->second;
+  Guarded& data = guarded();
+  const std::lock_guard lock(data.mutex);
+  return data.windows.try_emplace(tensor, window).first->second;
 }
 
 io::Memory ResidencyShell::kept_window(std::size_t tensor) const {
-  Guarded& own = guarded();
-  const std::lock_guard lock(own.mutex);
-  const auto found = own.windows.find(tensor);
-  return found != own.windows.end() ? found->second : io::Memory{};
+  Guarded& data = guarded();
+  const std::lock_guard lock(data.mutex);
+  const auto found = data.windows.find(tensor);
+  return found != data.windows.end() ? found->second : io::Memory{};
 }
 
 Result<io::Memory> ResidencyShell::map_private(std::size_t tensor) {
-  Guarded& own = guarded();
+  Guarded& data = guarded();
   {
-    const std::lock_guard lock(own.mutex);
-    if (const auto found = own.privates.find(tensor); found != own.privates.end()) return found->second;
+    const std::lock_guard lock(data.mutex);
+    if (const auto found = data.privates.find(tensor); found != data.privates.end()) return found->second;
   }
   const Entry entry = catalog_[tensor];
   auto mapped = HT_TRY(io::send_request<io::Strategy::MapDone>(
       mapped_, io::Strategy::MapRequest{{entry.file, entry.offset, entry.bytes}, true}));
   if (mapped.is_whole) return std::move(mapped.memory);
-  const std::lock_guard lock(own.mutex);
-  return own.privates.try_emplace(tensor, std::move(mapped.memory)).first->second;
+  const std::lock_guard lock(data.mutex);
+  return data.privates.try_emplace(tensor, std::move(mapped.memory)).first->second;
 }
 
 bool ResidencyShell::is_own_memory(std::size_t tensor) const {
-  Guarded& own = guarded();
-  const std::lock_guard lock(own.mutex);
+  Guarded& data = guarded();
+  const std::lock_guard lock(data.mutex);
   const auto* const resident =
-      own.states.empty() ? nullptr : std::get_if<tensor_state::Resident>(&own.states[tensor]);
+      data.states.empty() ? nullptr : std::get_if<tensor_state::Resident>(&data.states[tensor]);
   return resident != nullptr && dynamic_cast<const io::ReadStrategy*>(resident->strategy.get()) != nullptr;
 }
 
 Result<void> ResidencyShell::map_all(std::span<const std::size_t> tensors) {
-  const bool all_share_a_state = !guarded().any_loaded.load(std::memory_order_acquire);
+  const bool any_loaded = guarded().any_loaded.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const bool is_same_file = i != 0 && catalog_[tensors[i - 1]].file == catalog_[tensors[i]].file;
-    if (!all_share_a_state || !is_same_file) HT_TRY(map(tensors[i], 0));
+    if (any_loaded || !is_same_file) HT_TRY(map(tensors[i], 0));
   }
   return {};
 }
 
-void ResidencyShell::keep_states(Guarded& own) const {
-  if (!own.states.empty()) return;
+void ResidencyShell::allocate_states(Guarded& data) const {
+  if (!data.states.empty()) return;
   std::vector<tensor_state::State> states;
   states.reserve(catalog_.size());
   for (std::size_t i = 0; i < catalog_.size(); ++i) states.push_back(initial(i));
-  own.states = std::move(states);
-  own.any_loaded.store(true, std::memory_order_release);
+  data.states = std::move(states);
+  data.any_loaded.store(true, std::memory_order_release);
 }
 
 io::Strategy::LoadRequest ResidencyShell::request_for(std::size_t tensor) const {
@@ -202,47 +202,47 @@ Result<std::vector<std::size_t>> ResidencyShell::load(std::span<const std::size_
                                                       const std::shared_ptr<io::Strategy>& strategy,
                                                       io::Strategy::LoadWork work) {
   if (tensors.empty()) return std::vector<std::size_t>();
-  Guarded& own = guarded();
-  std::unique_lock lock(own.mutex);
-  if (own.loader == std::this_thread::get_id()) {
+  Guarded& data = guarded();
+  std::unique_lock lock(data.mutex);
+  if (data.loader == std::this_thread::get_id()) {
     return fail(Error(ErrorCode::in_use, "loads_are_not_nested", "tensor is being loaded by this thread")
                     .with_hint("do not load from a callback of a load"));
   }
   // Calls `on_progress` regularly, because a caller may request a stop only there.
-  while (!own.load_ended.wait_for(lock, work.stop, wait_between_reports, [&] {
-    return own.loader == std::thread::id();
+  while (!data.load_ended.wait_for(lock, work.stop, wait_between_reports, [&] {
+    return data.loader == std::thread::id();
   }) && !work.stop.stop_requested()) {
     if (!work.on_progress) continue;
     lock.unlock();
     work.on_progress(0);
-    if (!own.belongs_to_this_process()) return fail(forked_during_load());
+    if (!data.belongs_to_this_process()) return fail(forked_during_load());
     lock.lock();
   }
   if (work.stop.stop_requested()) {
     return fail(ErrorCode::cancelled, "work_is_not_stopped", "stopped: 0 bytes loaded");
   }
-  struct Turn {
-    Guarded& own;
+  struct LoadScope {
+    Guarded& data;
     std::unique_lock<std::mutex>& held;
-    ~Turn() {
-      if (!own.belongs_to_this_process()) return;
+    ~LoadScope() {
+      if (!data.belongs_to_this_process()) return;
       if (!held.owns_lock()) held.lock();
-      own.loader = {};
+      data.loader = {};
       // Wake all: a single woken thread might return because of a stop request.
-      own.load_ended.notify_all();
+      data.load_ended.notify_all();
     }
   };
-  own.loader = std::this_thread::get_id();
-  const Turn turn{own, lock};
-  keep_states(own);
+  data.loader = std::this_thread::get_id();
+  const LoadScope scope{data, lock};
+  allocate_states(data);
   lock.unlock();
-  return load_alone(own, tensors, strategy, std::move(work));
+  return perform_load(data, tensors, strategy, std::move(work));
 }
 
-Result<std::vector<std::size_t>> ResidencyShell::load_alone(Guarded& own,
-                                                            std::span<const std::size_t> tensors,
-                                                            const std::shared_ptr<io::Strategy>& strategy,
-                                                            io::Strategy::LoadWork work) {
+Result<std::vector<std::size_t>> ResidencyShell::perform_load(Guarded& data,
+                                                              std::span<const std::size_t> tensors,
+                                                              const std::shared_ptr<io::Strategy>& strategy,
+                                                              io::Strategy::LoadWork work) {
   if (work.budget_bytes == 0) {
     // Queried here, because no other load can allocate now.
     const auto available = port_.available_memory();
@@ -256,9 +256,9 @@ Result<std::vector<std::size_t>> ResidencyShell::load_alone(Guarded& own,
   requests.reserve(tensors.size());
   const auto thrown = std::make_shared<const Error>(ErrorCode::cancelled);
   {
-    const std::lock_guard lock(own.mutex);
+    const std::lock_guard lock(data.mutex);
     for (const std::size_t tensor : tensors) {
-      if (own.apply(tensor, tensor_state::Load{}).effect) {
+      if (data.apply(tensor, tensor_state::Load{}).effect) {
         loading.push_back(tensor);
         requests.push_back(request_for(tensor));
       } else {
@@ -267,14 +267,14 @@ Result<std::vector<std::size_t>> ResidencyShell::load_alone(Guarded& own,
     }
   }
   const auto fail_all = [&](const std::shared_ptr<const Error>& error) {
-    if (!own.belongs_to_this_process()) return;
-    const std::lock_guard lock(own.mutex);
-    for (const std::size_t tensor : loading) own.apply(tensor, io::Strategy::RequestFailed{error});
+    if (!data.belongs_to_this_process()) return;
+    const std::lock_guard lock(data.mutex);
+    for (const std::size_t tensor : loading) data.apply(tensor, io::Strategy::RequestFailed{error});
   };
   try {
     // Without the lock: other threads may look up tensors meanwhile.
     auto loaded = io::request_load(*strategy, requests, work);
-    if (!own.belongs_to_this_process()) return fail(forked_during_load());
+    if (!data.belongs_to_this_process()) return fail(forked_during_load());
     for (std::size_t i = 0; loaded && i < loading.size(); ++i) {
       const auto& memory = (*loaded)[i].memory;
       const auto bytes = requests[i].range.bytes;
@@ -285,9 +285,9 @@ Result<std::vector<std::size_t>> ResidencyShell::load_alone(Guarded& own,
       fail_all(std::make_shared<const Error>(loaded.error()));
       return fail(std::move(loaded).error());
     }
-    const std::lock_guard lock(own.mutex);
+    const std::lock_guard lock(data.mutex);
     for (std::size_t i = 0; i < loading.size(); ++i)
-      own.apply(loading[i], tensor_state::LoadDone{std::move((*loaded)[i].memory), strategy});
+      data.apply(loading[i], tensor_state::LoadDone{std::move((*loaded)[i].memory), strategy});
   } catch (...) {
     // Out of memory, or an exception of the user's callback. No read is in flight.
     fail_all(thrown);
@@ -315,59 +315,60 @@ std::vector<io::FileRange> ResidencyShell::pages_of(std::span<const std::size_t>
   return pages;
 }
 
-// Returns an error if the memory has other owners, else null.
-std::shared_ptr<const Error> ResidencyShell::release(Guarded& own, std::size_t tensor) {
-  auto& resident = std::get<tensor_state::Resident>(own.states[tensor]);
+// Returns the error if the strategy cannot release the memory, for instance because it has other owners;
+// null on success.
+std::shared_ptr<const Error> ResidencyShell::release(Guarded& data, std::size_t tensor) {
+  auto& resident = std::get<tensor_state::Resident>(data.states[tensor]);
   const auto strategy = resident.strategy;
   const auto done =
       io::send_request<io::Strategy::ReleaseDone>(*strategy, io::Strategy::ReleaseRequest{&resident.memory});
-  if (!done) return own.apply(tensor, io::request_failed(done.error())).refusal;
-  return own.apply(tensor, io::Strategy::ReleaseDone{}).refusal;
+  if (!done) return data.apply(tensor, io::request_failed(done.error())).refusal;
+  return data.apply(tensor, io::Strategy::ReleaseDone{}).refusal;
 }
 
 Result<void> ResidencyShell::evict(std::span<const std::size_t> tensors) {
-  Guarded& own = guarded();
+  Guarded& data = guarded();
   std::optional<Error> refusal;
   const auto keep_first = [&](const std::shared_ptr<const Error>& error, std::size_t tensor) {
     if (error && !refusal) refusal = Error(*error).at_tensor(catalog_[tensor].name);
   };
-  std::vector<std::size_t> losing_pages;
+  std::vector<std::size_t> dropped;
   std::vector<std::size_t> released;
   // Until a tensor is loaded, eviction only drops pages.
-  if (own.any_loaded.load(std::memory_order_acquire)) {
-    losing_pages.reserve(tensors.size());
+  if (data.any_loaded.load(std::memory_order_acquire)) {
+    dropped.reserve(tensors.size());
     released.reserve(tensors.size());
     for (const std::size_t tensor : tensors) {
       // Lock per tensor: releasing memory is slow, and other threads look up tensors meanwhile.
-      const std::lock_guard lock(own.mutex);
-      const auto step = own.apply(tensor, tensor_state::Evict{});
+      const std::lock_guard lock(data.mutex);
+      const auto step = data.apply(tensor, tensor_state::Evict{});
       keep_first(step.refusal, tensor);
-      if (step.effect == tensor_state::Request::drop_pages) losing_pages.push_back(tensor);
+      if (step.effect == tensor_state::Request::drop_pages) dropped.push_back(tensor);
       if (step.effect != tensor_state::Request::release) continue;
-      const auto error = release(own, tensor);
+      const auto error = release(data, tensor);
       keep_first(error, tensor);
       if (!error) released.push_back(tensor);
     }
-    released.insert(released.end(), losing_pages.begin(), losing_pages.end());
+    released.insert(released.end(), dropped.begin(), dropped.end());
     tensors = released;
   }
   // Adjacent ranges are evicted together.
-  std::vector<std::shared_ptr<const Error>> of_file(mapped_.sources().size());
+  std::vector<std::shared_ptr<const Error>> error_of_file(mapped_.sources().size());
   for (const auto& range : pages_of(tensors)) {
     const auto done = io::advise(mapped_, range, io::Strategy::Advice::evict);
     if (done) continue;
     if (!refusal) refusal = done.error();
-    of_file[range.file] = std::make_shared<const Error>(done.error());
+    error_of_file[range.file] = std::make_shared<const Error>(done.error());
   }
-  const std::lock_guard lock(own.mutex);
-  for (const std::size_t tensor : losing_pages) {
-    const auto residence = tensor_state::residence_of(own.states[tensor]);
+  const std::lock_guard lock(data.mutex);
+  for (const std::size_t tensor : dropped) {
+    const auto residence = tensor_state::residence_of(data.states[tensor]);
     // Another thread has loaded the tensor meanwhile or is loading it; its state is not changed.
     if (residence == TensorResidency::Residence::loading || residence == TensorResidency::Residence::resident)
       continue;
-    const auto& error = of_file[catalog_[tensor].file];
-    own.apply(tensor,
-              error ? tensor_state::Event(io::Strategy::RequestFailed{error}) : io::Strategy::AdviseDone{});
+    const auto& error = error_of_file[catalog_[tensor].file];
+    data.apply(tensor,
+               error ? tensor_state::Event(io::Strategy::RequestFailed{error}) : io::Strategy::AdviseDone{});
   }
   if (refusal) return fail(*std::move(refusal));
   return {};

@@ -3,7 +3,8 @@
 // Fork: a load of the parent does not exist in a forked child. The tensors of the load are `Failed` in the
 // child and can be loaded again. If the fork happens while another thread changes a state (which takes
 // microseconds) or releases memory, the child cannot use the states and starts without them: its tensors are
-// mapped, not resident, memory of the parent's loads stays allocated, and `map_private` makes new mappings.
+// mapped and not resident, the memory of the parent's loads stays allocated, and `map_private` makes new
+// mappings.
 #pragma once
 
 #include <atomic>
@@ -37,7 +38,7 @@ class ResidencyShell {
   /// Returns the tensor's bytes if they are in memory owned by the model, else empty memory.
   [[nodiscard]] io::Memory resident_memory(std::size_t tensor) const noexcept;
 
-  /// Maps the first `bytes` of a tensor that is not resident. The tensor has a file and is not a splat.
+  /// Maps the first `bytes` bytes of a tensor that is not resident. The tensor has a file and is not a splat.
   [[nodiscard]] Result<io::Strategy::MapDone> map(std::size_t tensor, std::uint64_t bytes);
   /// Keeps a window of the tensor until the model is destroyed, unless one is kept already. Returns the kept
   /// window.
@@ -100,19 +101,20 @@ class ResidencyShell {
   [[nodiscard]] tensor_state::State initial(std::size_t tensor) const;
   [[nodiscard]] io::Strategy::LoadRequest request_for(std::size_t tensor) const;
   /// Allocates the states before the first load.
-  void keep_states(Guarded& own) const;
-  [[nodiscard]] Result<std::vector<std::size_t>> load_alone(Guarded& own,
-                                                            std::span<const std::size_t> tensors,
-                                                            const std::shared_ptr<io::Strategy>& strategy,
-                                                            io::Strategy::LoadWork work);
-  [[nodiscard]] std::shared_ptr<const Error> release(Guarded& own, std::size_t tensor);
+  void allocate_states(Guarded& data) const;
+  /// Loads tensors. No other load may run.
+  [[nodiscard]] Result<std::vector<std::size_t>> perform_load(Guarded& data,
+                                                              std::span<const std::size_t> tensors,
+                                                              const std::shared_ptr<io::Strategy>& strategy,
+                                                              io::Strategy::LoadWork work);
+  [[nodiscard]] std::shared_ptr<const Error> release(Guarded& data, std::size_t tensor);
 
   const Catalog& catalog_;
   io::MappedStrategy& mapped_;
   io::Port& port_;
   mutable std::atomic<Guarded*> guarded_ = new Guarded();
-  mutable std::atomic<unsigned> taken_over_ =
-      fork_count();  // `forks` of the last object, set when a thread begins to create it
+  // The fork count of the last process in which a thread began to create `guarded_`.
+  mutable std::atomic<unsigned> taken_over_ = fork_count();
 };
 
 }  // namespace ht::inline v1

@@ -240,10 +240,10 @@ HWY_INLINE void decode(Q4_1, Block b, float* into) {
 HWY_INLINE void five_bits(std::uint32_t high, Block nibbles, std::uint64_t zero, std::int8_t* elements) {
   for (std::size_t i = 0; i < 2; ++i) {
     const auto both = number_at<std::uint64_t>(nibbles + 8 * i);
-    const std::uint64_t low_high = spread_bits((high >> (8 * i)) & 255) << 4;
-    const std::uint64_t high_high = spread_bits((high >> (8 * i + 16)) & 255) << 4;
-    store_eight(subtract_from_each((both & each_byte(15)) | low_high, zero), elements + 8 * i);
-    store_eight(subtract_from_each(((both >> 4) & each_byte(15)) | high_high, zero), elements + 8 * i + 16);
+    const std::uint64_t low_fifth = spread_bits((high >> (8 * i)) & 255) << 4;
+    const std::uint64_t high_fifth = spread_bits((high >> (8 * i + 16)) & 255) << 4;
+    store_eight(subtract_from_each((both & each_byte(15)) | low_fifth, zero), elements + 8 * i);
+    store_eight(subtract_from_each(((both >> 4) & each_byte(15)) | high_fifth, zero), elements + 8 * i + 16);
   }
 }
 
@@ -649,8 +649,8 @@ constexpr Decoders decoders_of(EncodingList<Es...>) {
 constexpr Decoders decoders = decoders_of(AllEncodings{});
 
 void decode_all(EncodingTag encoding, const std::byte* blocks, std::int64_t count, float* into) noexcept {
-  const Decode decode_these = decoders.by_tag[static_cast<int>(encoding)];
-  if (decode_these != nullptr) decode_these(reinterpret_cast<Block>(blocks), count, into);
+  const Decode decode_encoding = decoders.by_tag[static_cast<int>(encoding)];
+  if (decode_encoding != nullptr) decode_encoding(reinterpret_cast<Block>(blocks), count, into);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace ht::inline v1 {
 /// `can_decode(encoding)`. The bits are the same on every processor, except those of a NaN: each operation
 /// rounds once, in ggml's order, without fused operations (decode_reference.hpp).
 ///
-/// Thread-safe. A call adds the cost of two indirect calls, so strips of 256 elements are large enough.
+/// Thread-safe. The overhead of a call is two indirect calls, so 256 elements per call are enough.
 void decode_blocks(EncodingTag encoding, const std::byte* blocks, std::int64_t count, float* into) noexcept;
 
 }  // namespace ht::inline v1

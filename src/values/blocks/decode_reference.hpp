@@ -1,7 +1,7 @@
 // Reference decoders: one simple function per encoding, with which tests compare the kernels.
 //
-// Each comment is the byte map of a block; all numbers are little-endian. `d` and `m` are halves. The order
-// of multiplications and additions is part of the definition, because each operation rounds to F32.
+// Each comment is the byte map of a block; all numbers are little-endian. `d`, `m` and `dm` are F16. The
+// order of multiplications and additions is part of the definition, because each operation rounds to F32.
 #pragma once
 
 #include <bit>
@@ -346,8 +346,8 @@ inline void decode(MXFP4, Block b, float* y) {
   }
 }
 
-/// Half of a scale with 4 exponent and 3 mantissa bits. 0x7F, the NaN of F8_E4M3, is 0. Otherwise the top bit
-/// is ignored.
+/// A scale with 4 exponent and 3 mantissa bits, divided by 2 because the code book has doubled values. 0x7F,
+/// the NaN of F8_E4M3, is 0. Otherwise the top bit is ignored.
 inline float nvfp4_scale(std::uint8_t code) {
   if (code == 0x7F) return 0.F;
   const int exponent = (code >> 3) & 15;

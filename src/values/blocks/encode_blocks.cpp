@@ -74,13 +74,13 @@ Half nearest_half(float value) {
 Half scale_half(float value) {
   const float steps = std::abs(value) * 0x1p24F;
   if (steps == 0 || steps >= 1024) return nearest_half(value);
-  const float kept = steps - 0.0625F;
-  int code = static_cast<int>(kept);
-  if (static_cast<float>(code) < kept || code == 0) ++code;
+  const float reduced_steps = steps - 0.0625F;
+  int code = static_cast<int>(reduced_steps);
+  if (static_cast<float>(code) < reduced_steps || code == 0) ++code;
   return half_of_bits(value < 0 ? code | 0x8000 : code);
 }
 
-// Writes codes: (value - offset) * inverse, rounded and clamped to Lowest to Highest. Zero is stored as
+// Writes codes: (value - offset) * inverse, rounded and clamped to [Lowest, Highest]. Zero is stored as
 // `Zero`, which is even, so ties go to even codes.
 template <int Lowest, int Highest, int Zero, int Count>
 void put_codes(const float* values, float offset, float inverse, std::uint8_t* codes) {

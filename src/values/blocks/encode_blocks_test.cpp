@@ -123,7 +123,7 @@ struct RmsBound {
   double laplace;
 };
 
-TEST(EncodeBlocks, error_is_at_most_1_per_cent_above_the_measured_one) {
+TEST(EncodeBlocks, error_is_at_most_1_per_cent_above_the_measured_error) {
   const std::vector<RmsBound> bounds{
       {"Q8_0", 0.00541, 0.00803, 0.00672}, {"Q4_0", 0.08225, 0.11587, 0.10197},
       {"Q4_1", 0.07073, 0.07998, 0.08349}, {"Q5_0", 0.04081, 0.05988, 0.05083},
@@ -135,7 +135,7 @@ TEST(EncodeBlocks, error_is_at_most_1_per_cent_above_the_measured_one) {
   const auto check = [&](const std::string& distribution, double RmsBound::* limit) {
     const Floats values = sample(distribution, 1 << 14);
     for (const RmsBound& bound : bounds) {
-      EXPECT_LE(relative_rms(values, through(codec_named(bound.codec), values)), bound.*limit)
+      EXPECT_LE(relative_rms(values, round_trip(codec_named(bound.codec), values)), bound.*limit)
           << bound.codec << ", " << distribution;
     }
   };
@@ -159,7 +159,7 @@ TEST(EncodeBlocks, error_is_at_most_2_per_cent_above_that_of_ggml) {
     if (!(row >> distribution >> name >> ggml) || !can_encode(find_encoding(name).value().tag)) continue;
     if (distribution != sampled) values = sample(distribution, 1 << 16);
     sampled = distribution;
-    EXPECT_LE(relative_rms(values, through(codec_named(name), values)), ggml * 1.02) << line;
+    EXPECT_LE(relative_rms(values, round_trip(codec_named(name), values)), ggml * 1.02) << line;
     ++compared;
   }
   EXPECT_EQ(compared, 3 * codecs().size());
@@ -195,7 +195,7 @@ TEST(EncodeBlocks, error_of_an_element_is_bounded_by_its_block) {
   }
   for (const ElementBound& bound : bounds) {
     const Codec& codec = codec_named(bound.codec);
-    const Floats found = through(codec, values);
+    const Floats found = round_trip(codec, values);
     const std::size_t elements = codec.encoding().block_elements;
     for (std::size_t row = 0; row < values.size(); row += bound.row) {
       const auto [low, high] =
@@ -281,26 +281,26 @@ TEST(EncodeBlocks, values_of_blocks_with_extreme_codes_are_encoded_without_loss)
   for (const Extremes& places : extremes()) {
     const Codec& codec = codec_named(places.codec);
     const Floats values = decode(codec, blocks_with_extremes(places, 64));
-    EXPECT_EQ(through(codec, values), values) << codec.name;
+    EXPECT_EQ(round_trip(codec, values), values) << codec.name;
   }
 }
 
 TEST(EncodeBlocks, values_of_encoded_blocks_are_encoded_with_little_loss) {
   const Floats values = rough_values(1 << 13, 5);
   for (const Codec& codec : codecs()) {
-    const Floats once = through(codec, values);
-    EXPECT_LE(relative_rms(once, through(codec, once)), relative_rms(values, once) / 4) << codec.name;
+    const Floats once = round_trip(codec, values);
+    EXPECT_LE(relative_rms(once, round_trip(codec, once)), relative_rms(values, once) / 4) << codec.name;
   }
   for (const std::string name : {"Q8_0", "MXFP4", "Q4_1", "Q5_1"}) {
-    const Floats once = through(codec_named(name), values);
-    EXPECT_EQ(through(codec_named(name), once), once) << name;
+    const Floats once = round_trip(codec_named(name), values);
+    EXPECT_EQ(round_trip(codec_named(name), once), once) << name;
   }
 }
 
 TEST(EncodeBlocks, zeros_decode_to_positive_zeros) {
   for (const Codec& codec : codecs()) {
     for (const float zero : {0.0F, -0.0F}) {
-      for (const float value : through(codec, Floats(512, zero))) {
+      for (const float value : round_trip(codec, Floats(512, zero))) {
         ASSERT_EQ(value, 0.0F) << codec.name;
         ASSERT_FALSE(std::signbit(value)) << codec.name;
       }
@@ -311,7 +311,7 @@ TEST(EncodeBlocks, zeros_decode_to_positive_zeros) {
 TEST(EncodeBlocks, blocks_of_equal_elements_keep_their_value) {
   for (const Codec& codec : codecs()) {
     for (const float value : {1.0F, -1.0F, 1.5F, -0.375F, 1024.0F}) {
-      const Floats found = through(codec, Floats(256, value));
+      const Floats found = round_trip(codec, Floats(256, value));
       for (const float element : found) EXPECT_NEAR(element, value, std::abs(value) / 1024) << codec.name;
     }
   }
@@ -324,7 +324,7 @@ TEST(EncodeBlocks, elements_far_from_zero_keep_their_spread) {
     Floats spread = values;
     for (float& value : spread) value -= center;
     for (const std::string name : {"Q4_1", "Q5_1", "Q4_K", "Q5_K"}) {
-      Floats found = through(codec_named(name), values);
+      Floats found = round_trip(codec_named(name), values);
       for (float& value : found) value -= center;
       EXPECT_LE(relative_rms(spread, found), 0.2) << name << ", " << center;
     }
@@ -336,7 +336,7 @@ TEST(EncodeBlocks, tiny_elements_beside_large_ones_become_near_zero) {
     Floats values(256, 1e-39F);
     for (std::size_t i = 0; i < 8; ++i) values[i] = static_cast<float>(i) - 3;
     values[255] = 0;
-    const Floats found = through(codec, values);
+    const Floats found = round_trip(codec, values);
     const std::size_t next_row = codec.name == "Q6_K" ? 16 : 32;
     for (std::size_t i = next_row; i < values.size(); ++i)
       ASSERT_NEAR(found[i], 0, 1e-38) << codec.name << ", element " << i;
@@ -431,7 +431,7 @@ TEST(EncodeBlocks, infinity_among_zeros_is_encoded_as_the_largest_half) {
     values[7] = infinity;
     values[250] = -infinity;
     values[9] = nan;
-    const Floats found = through(codec, values);
+    const Floats found = round_trip(codec, values);
     EXPECT_NEAR(found[7], 65504, 300) << codec.name;
     EXPECT_NEAR(found[250], -65504, 300) << codec.name;
     EXPECT_NEAR(found[9], 0, 300) << codec.name;
@@ -450,7 +450,7 @@ TEST(EncodeBlocks, huge_elements_saturate) {
       for (float& value : values) value *= huge / 8;
       values[0] = huge;
       values[255] = -huge;
-      const Floats found = through(codec, values);
+      const Floats found = round_trip(codec, values);
       ASSERT_TRUE(has_finite_values(found)) << codec.name << ", " << huge;
       EXPECT_GE(found[0], 7 * 65504.0F) << codec.name << ", " << huge;
       EXPECT_LE(found[255], -65504.0F) << codec.name << ", " << huge;
@@ -465,19 +465,19 @@ TEST(EncodeBlocks, mxfp4_keeps_all_magnitudes_of_f32) {
   const Codec& codec = codec_named("MXFP4");
   for (int exponent = -128; exponent < 128; ++exponent) {
     const float largest = exponent == 127 ? 0x1.8p127F : std::ldexp(1.0F, exponent);
-    const Floats found = through(codec, Floats(32, largest));
+    const Floats found = round_trip(codec, Floats(32, largest));
     for (const float value : found) ASSERT_EQ(value, largest) << exponent;
   }
-  EXPECT_EQ(through(codec, Floats(32, largest_float)), Floats(32, 0x1.8p127F));
-  EXPECT_EQ(through(codec, Floats(32, -largest_float)), Floats(32, -0x1.8p127F));
+  EXPECT_EQ(round_trip(codec, Floats(32, largest_float)), Floats(32, 0x1.8p127F));
+  EXPECT_EQ(round_trip(codec, Floats(32, -largest_float)), Floats(32, -0x1.8p127F));
 }
 
-TEST(EncodeBlocks, small_elements_are_kept_to_the_smallest_half) {
+TEST(EncodeBlocks, errors_of_small_elements_are_bounded) {
   for (const Codec& codec : codecs()) {
     for (int exponent = -16; exponent > -45; --exponent) {
       Floats values = rough_values(256, 12);
       for (float& value : values) value = std::ldexp(value, exponent);
-      const Floats found = through(codec, values);
+      const Floats found = round_trip(codec, values);
       for (std::size_t i = 0; i < values.size(); ++i) {
         const float limit = std::ldexp(1.0F, exponent) + 0x1p-24F;
         ASSERT_LE(std::abs(found[i] - values[i]), limit) << codec.name << ", 2^" << exponent;
@@ -491,13 +491,13 @@ TEST(EncodeBlocks, blocks_below_the_smallest_half_become_zeros) {
     const float limit = codec.name == "MXFP4" ? 0x1p-130F : 0x1p-26F;
     for (const float value : {limit, -limit, limit / 2, std::numeric_limits<float>::denorm_min()}) {
       Floats values(256, value);
-      EXPECT_EQ(through(codec, values), Floats(256, 0)) << codec.name << ", " << value;
+      EXPECT_EQ(round_trip(codec, values), Floats(256, 0)) << codec.name << ", " << value;
       for (std::size_t i = 0; i < values.size(); i += 3) values[i] = -value;
-      EXPECT_EQ(through(codec, values), Floats(256, 0)) << codec.name << ", ±" << value;
+      EXPECT_EQ(round_trip(codec, values), Floats(256, 0)) << codec.name << ", ±" << value;
     }
     Floats values = rough_values(256, 15);
     for (float& value : values) value = value / 8 * limit;
-    EXPECT_EQ(through(codec, values), Floats(256, 0)) << codec.name;
+    EXPECT_EQ(round_trip(codec, values), Floats(256, 0)) << codec.name;
   }
 }
 

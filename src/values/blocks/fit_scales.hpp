@@ -73,7 +73,7 @@ inline void put_bits(Eight a, std::int32_t* to) {
 }
 
 // The two integers around a number. Both are the same if the number is within 1/16 of an integer, because
-// rounding a scale to a half moves integers by less.
+// rounding a scale to F16 changes the number by less.
 struct Neighbours {
   Eight low;
   Eight high;

@@ -117,7 +117,7 @@ inline Blocks encode(const Codec& codec, const Floats& values) {
   return blocks;
 }
 
-inline Floats through(const Codec& codec, const Floats& values) {
+inline Floats round_trip(const Codec& codec, const Floats& values) {
   return decode(codec, encode(codec, values));
 }
 

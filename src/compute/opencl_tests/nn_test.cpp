@@ -1,4 +1,4 @@
-// Compares operations of networks on OpenCL devices with the host, within the bounds of transfer.hpp.
+// Compares neural network operations on OpenCL devices with the host, within the bounds of transfer.hpp.
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <limits>
 #include <vector>
 
-#include "compute/opencl/opencl_test.hpp"
+#include "compute/opencl_tests/opencl_test.hpp"
 
 namespace ht::opencl_nn_test {
 namespace {
@@ -29,10 +29,10 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 /// Returns |y| · f(x) for each element. Bounds of activations are relative to it.
 template <class S, class F>
 Tensor<F64, S> scaled(const Tensor<F64, S>& y, const Tensor<F64, S>& x, const F& f) {
-  auto made = must(y.copy());
+  auto result = must(y.copy());
   auto at = x.begin();
-  for (auto& element : made) element = std::abs(element) * f(*at++);
-  return made;
+  for (auto& element : result) element = std::abs(element) * f(*at++);
+  return result;
 }
 
 template <class S>
@@ -45,10 +45,10 @@ void expect_softmax(const Tensor<D, Rank<2>>& x) {
   const auto wide = must(cast<F64>(x));
   const auto device_side = must(to_device<Dev>(x));
   const double n = static_cast<double>(x.extent(1)) / 64 + 16;
-  const auto soft = must(softmax(wide));
+  const auto expected_softmax = must(softmax(wide));
   // The difference between an element and the largest one is at most 16.
-  tests::expect_near<D>(must(to_host(must(softmax(device_side)))), soft,
-                        scaled(soft, wide, [](double) { return 1.0; }), n + 16);
+  tests::expect_near<D>(must(to_host(must(softmax(device_side)))), expected_softmax,
+                        scaled(expected_softmax, wide, [](double) { return 1.0; }), n + 16);
   const auto logs = must(log_softmax(wide));
   tests::expect_near<D>(must(to_host(must(log_softmax(device_side)))), logs, all_of(x.shape(), 1.0),
                         n + 2 * 32);
@@ -63,19 +63,21 @@ void expect_norms(const Tensor<D, Rank<2>>& x) {
   const auto weight = filled<W>(Rank<1>(n), [](std::int64_t i) { return 1 + small_number(i); });
   const auto bias = filled<D>(Rank<1>(n), small_number);
   const auto device_side = must(to_device<Dev>(x));
-  const auto by = must(to_device<Dev>(weight));
+  const auto device_weight = must(to_device<Dev>(weight));
   const auto wide = must(cast<F64>(x));
   const auto one = [](double) { return 1.0; };
   const auto rms = must(rms_norm(wide, weight, 1e-5));
-  tests::expect_near<D>(must(to_host(must(rms_norm(device_side, by, 1e-5)))), rms, scaled(rms, wide, one),
-                        static_cast<double>(n) / 64 + 16);
-  // M / σ is at most √n, because the variance includes every element. Weights are below 2.
+  tests::expect_near<D>(must(to_host(must(rms_norm(device_side, device_weight, 1e-5)))), rms,
+                        scaled(rms, wide, one), static_cast<double>(n) / 64 + 16);
+  // max |x - mean| / σ is at most √n, because the variance includes every element; the means are near 0.
+  // Weights are below 2.
   const double bound = (static_cast<double>(n) / 16 + 64) * 2 * std::sqrt(static_cast<double>(n)) + 4;
   const auto scales = all_of(x.shape(), 1.0);
-  tests::expect_near<D>(must(to_host(must(layer_norm(device_side, by, 1e-5)))),
+  tests::expect_near<D>(must(to_host(must(layer_norm(device_side, device_weight, 1e-5)))),
                         must(layer_norm(wide, weight, 1e-5)), scales, bound);
-  tests::expect_near<D>(must(to_host(must(layer_norm(device_side, by, must(to_device<Dev>(bias)), 1e-5)))),
-                        must(layer_norm(wide, weight, bias, 1e-5)), scales, bound);
+  tests::expect_near<D>(
+      must(to_host(must(layer_norm(device_side, device_weight, must(to_device<Dev>(bias)), 1e-5)))),
+      must(layer_norm(wide, weight, bias, 1e-5)), scales, bound);
 }
 
 template <class Dev, class D>
@@ -98,7 +100,7 @@ void expect_rope() {
   const auto x = filled<D>(Rank<3>(5, 2, 12), small_number);
   const auto device_side = must(to_device<Dev>(x));
   for (const auto pairs : {RopeOptions::Pairs::interleaved, RopeOptions::Pairs::halves}) {
-    const RopeOptions options{.pairs = pairs, .base = 500.0, .first_position = 7, .rotated = 8};
+    const RopeOptions options{.pairs = pairs, .base = 500.0, .first_position = 7, .rotated_elements = 8};
     const auto exact = must(rope(must(cast<F64>(x)), options));
     tests::expect_near<D>(must(to_host(must(rope(device_side, options)))), exact, all_of(x.shape(), 2.0), 4);
   }
@@ -169,8 +171,8 @@ TEST_F(OpenClNn, matches_the_host_for_extreme_values) {
   using Dev = OpenCl<Cpu>;
   const auto masked = must(Tensor<F32, Rank<2>>::of(Rank<2>(1, 3), {-infinity, -infinity, -infinity}));
   const auto device_side = must(to_device<Dev>(masked));
-  for (const float share : must(to_host(must(softmax(device_side))))) EXPECT_EQ(share, 0.0F);
-  for (const float share : must(to_host(must(log_softmax(device_side))))) EXPECT_EQ(share, -infinity);
+  for (const float value : must(to_host(must(softmax(device_side))))) EXPECT_EQ(value, 0.0F);
+  for (const float value : must(to_host(must(log_softmax(device_side))))) EXPECT_EQ(value, -infinity);
   const auto x =
       must(to_device<Dev>(must(Tensor<F32, Rank<1>>::of(Rank<1>(3), {-infinity, 2.0F, infinity}))));
   for (const auto& y : {must(to_host(must(silu(x)))), must(to_host(must(gelu(x)))),
@@ -179,7 +181,7 @@ TEST_F(OpenClNn, matches_the_host_for_extreme_values) {
     EXPECT_TRUE(std::signbit(y(0)));
     EXPECT_EQ(y(2), infinity);
   }
-  for (const float share : must(to_host(must(softmax(x))))) EXPECT_TRUE(std::isnan(share));
+  for (const float value : must(to_host(must(softmax(x))))) EXPECT_TRUE(std::isnan(value));
 }
 
 TEST_F(OpenClNn, argmax_finds_the_first_nan_and_the_first_of_equal_elements) {
@@ -208,7 +210,7 @@ TEST_F(OpenClNn, refuses_the_same_ids_and_heads_as_the_host) {
   EXPECT_TRUE(fails(rope(x), ErrorCode::bad_shape, "rotated_elements_are_pairs"));
 }
 
-TEST_F(OpenClNn, scales_adds_and_multiplies_in_place) {
+TEST_F(OpenClNn, adds_and_multiplies_in_place_and_scales) {
   using Dev = OpenCl<Gpu>;
   const auto a = filled<F32>(Rank<2>(5, 7), small_number);
   const auto bias = filled<F32>(Rank<1>(7), small_number);
@@ -234,7 +236,7 @@ float run_on_queue() {
   return must(sum(must(scale(z, 2.0F, on)), on));
 }
 
-TEST_F(OpenClNn, runs_one_template_on_a_queue_of_each_stream) {
+TEST_F(OpenClNn, runs_one_template_on_a_queue_of_each_kind) {
   EXPECT_EQ(run_on_queue<OpenCl<Cpu>>(), run_on_queue<OpenCl<Gpu>>());
 }
 
@@ -278,18 +280,20 @@ TEST_F(OpenClConv, refuses_the_same_shapes_as_the_host) {
 
 void check_conv_shapes() {
   if (!tests::has_device<OpenCl<Gpu>>()) return;
-  const auto some = [](std::int64_t end) { return *rc::gen::inRange<std::int64_t>(1, end); };
-  const auto groups = some(4);
-  const auto x = filled<F32>(Rank<4>(some(3), groups * some(3), some(9), some(9)), small_number);
-  const auto w = filled<F32>(Rank<4>(groups * some(3), x.extent(1) / groups, some(4), some(4)), small_number);
-  const Conv2dOptions options{.stride = {some(4), some(4)}, .padding = {some(3), some(3)}, .groups = groups};
-  const auto here = conv2d(x, w, options);
+  const auto extent = [](std::int64_t end) { return *rc::gen::inRange<std::int64_t>(1, end); };
+  const auto groups = extent(4);
+  const auto x = filled<F32>(Rank<4>(extent(3), groups * extent(3), extent(9), extent(9)), small_number);
+  const auto w =
+      filled<F32>(Rank<4>(groups * extent(3), x.extent(1) / groups, extent(4), extent(4)), small_number);
+  const Conv2dOptions options{
+      .stride = {extent(4), extent(4)}, .padding = {extent(3), extent(3)}, .groups = groups};
+  const auto host_result = conv2d(x, w, options);
   const auto device_side = conv2d(must(to_device<OpenCl<Gpu>>(x)), must(to_device<OpenCl<Gpu>>(w)), options);
-  RC_ASSERT(here.has_value() == device_side.has_value());
-  if (!here) return;
+  RC_ASSERT(host_result.has_value() == device_side.has_value());
+  if (!host_result) return;
   // Kernels add in the same order as the host and never fuse operations, so the bits are the same.
-  RC_ASSERT(must(to_host(must(device_side))).shape() == here->shape());
-  RC_ASSERT(tests::codes(must(to_host(must(device_side)))) == tests::codes(*here));
+  RC_ASSERT(must(to_host(must(device_side))).shape() == host_result->shape());
+  RC_ASSERT(tests::codes(must(to_host(must(device_side)))) == tests::codes(*host_result));
 }
 
 RC_GTEST_PROP(OpenClConvProperty, equals_the_host_in_shape_and_bits, ()) { check_conv_shapes(); }

@@ -3,7 +3,7 @@
 
 #include <htensor/compute/elementwise.hpp>
 
-#include "compute/opencl/opencl_test.hpp"
+#include "compute/opencl_tests/opencl_test.hpp"
 
 namespace ht::opencl_copy_into_test {
 namespace {

@@ -5,7 +5,7 @@
 #include <htensor/compute/elementwise.hpp>
 #include <limits>
 
-#include "compute/opencl/opencl_test.hpp"
+#include "compute/opencl_tests/opencl_test.hpp"
 
 namespace ht::opencl_reduce_test {
 namespace {
@@ -83,9 +83,9 @@ TEST_F(OpenClReduce, finds_a_nan) {
 }
 
 TEST_F(OpenClReduce, max_of_empty_is_an_error_and_sum_is_zero) {
-  const auto nothing = must(Tensor<F32, Rank<2>, OpenCl<Cpu>>::zeros(Rank<2>(0, 3)));
-  EXPECT_TRUE(fails(max(nothing), ErrorCode::bad_shape, "max_operand_has_elements"));
-  EXPECT_EQ(must(sum(nothing)), 0.0F);
+  const auto empty = must(Tensor<F32, Rank<2>, OpenCl<Cpu>>::zeros(Rank<2>(0, 3)));
+  EXPECT_TRUE(fails(max(empty), ErrorCode::bad_shape, "max_operand_has_elements"));
+  EXPECT_EQ(must(sum(empty)), 0.0F);
 }
 
 }  // namespace

@@ -9,42 +9,8 @@
 #include "dtype/block_numbers.hpp"
 #include "testing/library_types.hpp"
 
-namespace ht::encodings_test {
+namespace ht::block_numbers_test {
 namespace {
-
-static_assert(IsEncoding<Q4_K>);
-static_assert(!IsEncoding<const Q4_K>);
-static_assert(!IsEncoding<int>);
-static_assert(!IsEncoding<Encoding>);
-static_assert(Q4_K::tag == static_cast<EncodingTag>(12));
-static_assert(Q4_K::block_elements == 256 && Q4_K::block_bytes == 144 && Q4_K::name == "Q4_K");
-
-TEST(Encodings, agree_with_find_encoding) {
-  const auto encodings = library_encodings();
-  EXPECT_EQ(encodings.size(), static_cast<std::size_t>(AllEncodings::size));
-  for (const Encoding& encoding : encodings) {
-    int calls = 0;
-    const bool found = visit_encoding(encoding.tag, [&](auto e) {
-      using E = decltype(e);
-      ++calls;
-      EXPECT_EQ(E::tag, encoding.tag);
-      EXPECT_EQ(E::name, encoding.name);
-      EXPECT_EQ(static_cast<std::uint32_t>(E::block_elements), encoding.block_elements);
-      EXPECT_EQ(static_cast<std::uint32_t>(E::block_bytes), encoding.block_bytes);
-    });
-    EXPECT_TRUE(found) << encoding.name;
-    EXPECT_EQ(calls, 1) << encoding.name;
-  }
-}
-
-TEST(Encodings, dense_and_unknown_tags_are_not_visited) {
-  for (int tag = 0; tag <= UINT8_MAX; ++tag) {
-    const auto encoding = static_cast<EncodingTag>(tag);
-    bool called = false;
-    EXPECT_EQ(visit_encoding(encoding, [&](auto) { called = true; }), find_encoding(encoding).has_value());
-    EXPECT_EQ(called, find_encoding(encoding).has_value()) << tag;
-  }
-}
 
 TEST(BlockNumbers, are_inside_their_block_and_disjoint) {
   for (const Encoding& encoding : library_encodings()) {
@@ -105,4 +71,4 @@ TEST(BlockNumbers, dense_and_unknown_tags_have_no_numbers) {
 }
 
 }  // namespace
-}  // namespace ht::encodings_test
+}  // namespace ht::block_numbers_test

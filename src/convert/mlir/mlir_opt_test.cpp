@@ -1,4 +1,5 @@
-// For mlir_opt_test.py: writes a model as an MLIR module. mlir_writer iree|generic FILE INLINE_BELOW [SCOPE].
+// Writes a model as an MLIR module, for mlir_opt_test.py.
+// Usage: mlir_opt_test iree|generic FILE INLINE_BELOW [SCOPE]
 #include <cstdio>
 #include <cstdlib>
 #include <htensor/convert/save.hpp>

@@ -1,4 +1,5 @@
-// Operators on OpenCL devices give the results of the host, for every dtype that a stream computes with.
+// Operators on OpenCL devices give the results of the host, for every dtype that a kind of device computes
+// with.
 #include <gtest/gtest.h>
 
 #include <htensor/compute/elementwise.hpp>
@@ -15,9 +16,10 @@ using tests::must;
 class OpenClElementwise : public tests::OpenClTest {};
 
 template <class D>
-void expect_same(const Result<Tensor<D, Rank<2>>>& device_side, const Result<Tensor<D, Rank<2>>>& here) {
+void expect_same(const Result<Tensor<D, Rank<2>>>& device_side,
+                 const Result<Tensor<D, Rank<2>>>& host_result) {
   const auto device = must(device_side);
-  const auto host = must(here);
+  const auto host = must(host_result);
   ASSERT_EQ(device.shape(), host.shape());
   for (std::int64_t i = 0; i < host.extent(0); ++i) {
     for (std::int64_t j = 0; j < host.extent(1); ++j) {
@@ -31,7 +33,7 @@ void expect_same(const Result<Tensor<D, Rank<2>>>& device_side, const Result<Ten
 }
 
 template <class D, class T>
-Result<Tensor<D, Rank<2>>> back(const Result<T>& device_side) {
+Result<Tensor<D, Rank<2>>> copy_to_host(const Result<T>& device_side) {
   return to_host(HT_TRY(device_side));
 }
 
@@ -44,10 +46,10 @@ void expect_operators() {
       Rank<2>(31, 17), [](std::int64_t n) { return tests::element_of<D>(tests::nth_code(n + 10'000)); });
   const auto da = must(to_device<Dev>(a));
   const auto db = must(to_device<Dev>(Tensor<const D, Rank<2>>(b)));
-  expect_same<D>(back<D>(da + db), a + b);
-  expect_same<D>(back<D>(da - db), a - b);
-  expect_same<D>(back<D>(da * db), a * b);
-  if constexpr (IsFloating<D>) expect_same<D>(back<D>(da / db), a / b);
+  expect_same<D>(copy_to_host<D>(da + db), a + b);
+  expect_same<D>(copy_to_host<D>(da - db), a - b);
+  expect_same<D>(copy_to_host<D>(da * db), a * b);
+  if constexpr (IsFloating<D>) expect_same<D>(copy_to_host<D>(da / db), a / b);
 }
 
 template <class Dev, class... Ds>
@@ -71,11 +73,11 @@ TEST_F(OpenClElementwise, accepts_views_of_any_strides) {
     return must(must(t.template slice<0>(2, -1, -1)).template select<1>(2));
   };
   const auto select_column = [](const auto& t) { return must(t.template select<1>(1)); };
-  expect_same<F32>(back<F32>(flip(device_side) * select_column(device_side)),
+  expect_same<F32>(copy_to_host<F32>(flip(device_side) * select_column(device_side)),
                    flip(host) * select_column(host));
   const auto square = must(device_side.select<0>(1)).transpose();
   const auto host_square = must(host.select<0>(1)).transpose();
-  expect_same<F32>(back<F32>(square - square), host_square - host_square);
+  expect_same<F32>(copy_to_host<F32>(square - square), host_square - host_square);
 }
 
 TEST_F(OpenClElementwise, refuses_shapes_that_differ) {
@@ -91,8 +93,8 @@ concept HasQuotient = requires(const A& a) { a / a; };
 TEST_F(OpenClElementwise, is_available_only_for_compute_dtypes) {
   static_assert(HasSum<Tensor<I32, Rank<1>, OpenCl<Gpu>>> && !HasQuotient<Tensor<I32, Rank<1>, OpenCl<Gpu>>>);
   static_assert(!HasSum<Tensor<C64, Rank<1>, OpenCl<Gpu>>> && !HasSum<Tensor<F4, Rank<1>, OpenCl<Cpu>>>);
-  const auto nothing = must(Tensor<F32, Rank<1>, OpenCl<Gpu>>::zeros(Rank<1>(0)));
-  EXPECT_EQ(must(nothing + nothing).elements(), 0);
+  const auto empty = must(Tensor<F32, Rank<1>, OpenCl<Gpu>>::zeros(Rank<1>(0)));
+  EXPECT_EQ(must(empty + empty).elements(), 0);
 }
 
 }  // namespace

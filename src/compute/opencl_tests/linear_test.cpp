@@ -6,7 +6,7 @@
 #include <htensor/compute/linear.hpp>
 #include <htensor/compute/matmul.hpp>
 
-#include "compute/opencl/opencl_test.hpp"
+#include "compute/opencl_tests/opencl_test.hpp"
 
 namespace ht::opencl_linear_test {
 namespace {
@@ -21,9 +21,9 @@ class OpenClLinear : public tests::OpenClTest {};
 // Returns the magnitudes of all elements. Bounds of products are relative to products of magnitudes.
 template <class T>
 auto magnitudes(const T& x) {
-  auto made = must(cast<F64>(x));
-  for (auto& element : made) element = std::abs(element);
-  return made;
+  auto result = must(cast<F64>(x));
+  for (auto& element : result) element = std::abs(element);
+  return result;
 }
 
 template <class Dev, class D, class SA, class SB>
@@ -62,8 +62,8 @@ TEST_F(OpenClLinear, matmul_reads_transposed_batches_and_keeps_static_extents) {
   const auto b = filled<F32>(Shape<2, 5, 4>(), small_number);
   const auto device_side = must(matmul(must(to_device<Dev>(a)), must(to_device<Dev>(b)).transpose<1, 2>()));
   static_assert(std::same_as<decltype(device_side), const Tensor<F32, Shape<2, 3, 5>, Dev>>);
-  const auto here = must(matmul(a, b.transpose<1, 2>()));
-  tests::expect_near<F32>(must(to_host(device_side)), must(cast<F64>(here)),
+  const auto host_result = must(matmul(a, b.transpose<1, 2>()));
+  tests::expect_near<F32>(must(to_host(device_side)), must(cast<F64>(host_result)),
                           must(matmul(magnitudes(a), magnitudes(b).transpose<1, 2>())), 8);
 }
 

@@ -31,21 +31,21 @@ class OpenClQueues : public tests::OpenClTest {
     EXPECT_TRUE(tests::ends_while_the_default_queue_is_blocked<Dev>([&] { must(run(options)); }));
   }
   template <class D = F32, class S>
-  static Tensor<D, S, Dev> there(S shape) {
+  static Tensor<D, S, Dev> device_tensor(S shape) {
     return must(to_device<Dev>(tests::filled<D>(shape, tests::small_number)));
   }
 };
 
 TEST_F(OpenClQueues, are_separate) {
-  const auto x = there(Rank<1>(8));
+  const auto x = device_tensor(Rank<1>(8));
   EXPECT_FALSE(tests::ends_while_the_default_queue_is_blocked<Dev>([&] { must(x + x); },
                                                                    std::chrono::milliseconds(200)));
 }
 
 TEST_F(OpenClQueues, run_core) {
   // Most operations copy transposed operands first.
-  const auto x = there(Rank<2>(6, 9)).transpose();
-  const auto into = there(Rank<2>(6, 9)).transpose();
+  const auto x = device_tensor(Rank<2>(6, 9)).transpose();
+  const auto into = device_tensor(Rank<2>(6, 9)).transpose();
   using Options = const ComputeOptions&;
   expect_uses_the_queue([&](Options options) { return combine(std::plus<>{}, x, x, options); });
   expect_uses_the_queue([&](Options options) { return scale(x, 0.5F, options); });
@@ -59,9 +59,9 @@ TEST_F(OpenClQueues, run_core) {
 }
 
 TEST_F(OpenClQueues, run_linear) {
-  const auto x = there(Rank<2>(6, 9)).transpose();
-  const auto w = there<BF16>(Rank<2>(5, 6));
-  const auto bias = there(Rank<1>(5));
+  const auto x = device_tensor(Rank<2>(6, 9)).transpose();
+  const auto w = device_tensor<BF16>(Rank<2>(5, 6));
+  const auto bias = device_tensor(Rank<1>(5));
   using Options = const ComputeOptions&;
   expect_uses_the_queue([&](Options options) { return matmul(x, x.transpose(), options); });
   expect_uses_the_queue([&](Options options) { return linear(x, w, {.queue = options.queue}); });
@@ -69,9 +69,9 @@ TEST_F(OpenClQueues, run_linear) {
 }
 
 TEST_F(OpenClQueues, run_nn) {
-  const auto x = there(Rank<2>(6, 9)).transpose();
-  const auto heads = there(Rank<3>(3, 2, 8));
-  const auto weight = there<BF16>(Rank<1>(6));
+  const auto x = device_tensor(Rank<2>(6, 9)).transpose();
+  const auto heads = device_tensor(Rank<3>(3, 2, 8));
+  const auto weight = device_tensor<BF16>(Rank<1>(6));
   const std::vector<std::int32_t> ids{1, 0};
   using Options = const ComputeOptions&;
   expect_uses_the_queue([&](Options options) { return softmax(x, options); });
@@ -88,9 +88,9 @@ TEST_F(OpenClQueues, run_nn) {
 }
 
 TEST_F(OpenClQueues, run_conv) {
-  const auto x = there(Rank<4>(2, 4, 6, 5));
-  const auto weight = there(Rank<4>(2, 4, 3, 3));
-  const auto bias = there(Rank<1>(2));
+  const auto x = device_tensor(Rank<4>(2, 4, 6, 5));
+  const auto weight = device_tensor(Rank<4>(2, 4, 3, 3));
+  const auto bias = device_tensor(Rank<1>(2));
   using Options = const ComputeOptions&;
   expect_uses_the_queue([&](Options options) { return conv2d(x, weight, {}, options); });
   expect_uses_the_queue([&](Options options) { return conv2d(x, weight, bias, {}, options); });
