@@ -134,8 +134,8 @@ struct Line {
   Eight offset;
 };
 
-// Initial guesses for a line: the number of steps by which the lowest and highest elements of a row are
-// outside of the codes.
+// Initial guesses for a line: the number of steps by which the lowest element of a row is below code 0, and
+// by which the highest is above the highest code.
 struct LineGuess {
   float below;
   float above;
@@ -170,9 +170,10 @@ Line fit_line(const Grid<Elements>& x, Eight limit) {
       qq += q * q;
       yq += y * q;
     }
-    // If all codes are equal, this is NaN and the offset becomes the largest one.
-    const Eight free_step = (n * yq - y_sum * q_sum) / (n * qq - q_sum * q_sum);
-    const Eight free_offset = (y_sum - free_step * q_sum) / n;
+    // The spread is 0 if all codes are equal: then no step is best, and the offset becomes `max_offset`.
+    const Eight spread = n * qq - q_sum * q_sum;
+    const Eight free_step = (n * yq - y_sum * q_sum) / spread;
+    const Eight free_offset = where_less(Eight(), spread, (y_sum - free_step * q_sum) / n, max_offset);
     const Eight offset = smaller(free_offset, max_offset);
     const Eight step = where_less(free_offset, max_offset, free_step, (yq - max_offset * q_sum) / qq);
     const Eight gain =
