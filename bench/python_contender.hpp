@@ -39,7 +39,7 @@ class PythonChild {
 
   /// Sends the bytes under a name, unless the name was sent before.
   void load(const std::string& name, std::string_view dtype, Bytes bytes);
-  /// Throws if the process fails.
+  /// Sends a request and returns its answer. Throws if the process fails.
   [[nodiscard]] PythonAnswer ask(const std::string& request);
 
  private:

@@ -22,8 +22,8 @@ install(FILES "${PROJECT_BINARY_DIR}/htensor-config.cmake" "${PROJECT_BINARY_DIR
   DESTINATION ${config_folder})
 
 file(RELATIVE_PATH HT_PC_TO_PREFIX "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
-set(HT_PC_EXTRA "-lsimdjson ${HT_HWY}")
-set(CPACK_DEBIAN_PACKAGE_DEPENDS "libexpected-dev, libsimdjson-dev, libhwy-dev")
+set(HT_PC_EXTRA "-lsimdjson")
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "libexpected-dev, libsimdjson-dev")
 if(HT_URING)
   string(APPEND HT_PC_EXTRA " ${HT_URING}")
   string(APPEND CPACK_DEBIAN_PACKAGE_DEPENDS ", liburing-dev")

@@ -45,7 +45,7 @@ def read_arrows(root):
 
     def reached(name, path=()):
         if name in path:
-            sys.exit(f"check_arrows: a cycle of arrows: {' -> '.join([*path, name])}")
+            sys.exit(f"check_arrows: dependencies form a cycle: {' -> '.join([*path, name])}")
         if name not in direct:
             sys.exit(f"check_arrows: {path[-1] if path else '?'} depends on {name}, which is not a folder")
         found = {name}

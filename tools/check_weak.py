@@ -67,7 +67,7 @@ def main():
     for problem in problems:
         print(problem, file=sys.stderr)
     if problems:
-        print("check_weak: put the function into an unnamed namespace, or out of this source", file=sys.stderr)
+        print("check_weak: put the function into an unnamed namespace, or move it to another source", file=sys.stderr)
         sys.exit(1)
     print(f"check_weak: {checked} sources for more than the baseline processor have no weak symbols")
 

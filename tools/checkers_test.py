@@ -66,7 +66,7 @@ class Arrows(unittest.TestCase):
     def test_refuses_a_private_header_in_a_public_one(self):
         self.refuses({"include/htensor/base/a.hpp": '#include "base/x.hpp"\n'}, "public headers include only public headers")
 
-    def test_refuses_system_calls_elsewhere(self):
+    def test_refuses_system_calls_outside_of_the_port(self):
         self.refuses({"src/io/b.cpp": "#include <sys/mman.h>\n"}, "only src/io/port/")
 
     def test_refuses_private_headers_in_the_program(self):

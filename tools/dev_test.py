@@ -145,7 +145,17 @@ class Dev(unittest.TestCase):
             self.assertEqual(calls.count(f"-DHT_EXAMPLE_DEVICE={lane}"), 1, calls)
         self.assertEqual(calls.count("--preset release"), 2, "configured and built once")
         self.assertEqual(calls.count("ctest --test-dir"), 4)
-        self.assertTrue(calls.rstrip().endswith("git diff --exit-code examples"), calls)
+        self.assertTrue(calls.rstrip().endswith("git diff examples"), calls)
+
+    def test_lanes_fail_if_a_lane_changes_the_examples(self):
+        self.apt(" g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ocl-icd-opencl-dev opencl-clhpp-headers pocl-opencl-icd python3 python3-numpy git ")
+        for name in ("cmake", "ctest"):
+            self.stand_in(name, "exit 0")
+        # The second call prints a change.
+        self.stand_in("git", '[ ! -f changed ] || echo change; : >changed')
+        status, output, _ = self.run_dev("lanes")
+        self.assertEqual(status, 2, output)
+        self.assertIn("a lane has changed the sources of the examples", output)
 
     def test_installs_nothing_when_nothing_is_missing(self):
         self.apt(" g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ocl-icd-opencl-dev opencl-clhpp-headers ")

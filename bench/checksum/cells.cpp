@@ -117,7 +117,7 @@ class Builder {
  private:
   void begin(Cell cell) { cells_.cells.push_back(std::move(cell)); }
 
-  // More than one for contenders that goals compare.
+  // Contenders that a goal compares have several turns per round.
   [[nodiscard]] int turns_per_round(const std::string& name, Kind kind) const {
     const Cell& cell = cells_.cells.back();
     if (cell.cache == Cache::cold) return cell.name == "cold, load" ? 3 : 1;

@@ -14,7 +14,7 @@ Turn convert_by(const Workload& source, const std::filesystem::path& target, con
   const double seconds = watch.seconds();
   const auto written = value_of(Model::open(target));
   const auto answer = sample_answer(
-      source, [&](const TensorRange& range) { return value_of(written.raw(range.name)).bytes(); });
+      source, [&](const TensorRange& range) { return value_of(written.storage(range.name)).bytes(); });
   const auto& by = done.copied_by;
   const char* const way = by.reflink > by.direct      ? "reflink"
                           : by.direct > by.read_write ? "direct"

@@ -34,7 +34,7 @@ class Ring {
     must(entry != nullptr, "the ring is full");
     io_uring_prep_read(entry, fd, into, static_cast<unsigned>(bytes), offset);
     entry->user_data = tag;
-    must(io_uring_submit(&ring_) == 1, "io_uring_submit");
+    must(io_uring_submit(&ring_) == 1, "io_uring_submit did not submit the read");
   }
 
   /// Waits for a read. Returns its tag and its bytes.
@@ -80,7 +80,8 @@ void read_all(const Workload& workload, const OpenFile& file, DirectShape shape,
     const auto [tag, bytes] = ring.wait();
     --in_flight;
     const auto slot = static_cast<unsigned>(tag);
-    must(bytes == std::min(shape.chunk_bytes, workload.file_bytes - offsets[slot]), "a short direct read");
+    must(bytes == std::min(shape.chunk_bytes, workload.file_bytes - offsets[slot]),
+         "a direct read returned too few bytes");
     on_chunk(slot, offsets[slot], bytes);
     begin(slot);
   }

@@ -13,14 +13,14 @@ namespace ht::bench {
 namespace {
 
 Bytes bytes_of(const Model& model, const TensorRange& range) {
-  return value_of(model.raw(range.name)).bytes();
+  return value_of(model.storage(range.name)).bytes();
 }
 
-std::string note_of(const Loaded& loaded) {
+std::string note_of(const LoadReport& loaded) {
   return std::string(to_string(loaded.choice.strategy)) + ": " + std::string(loaded.choice.code);
 }
 
-void must_have_all_bytes(const Workload& workload, const Loaded& loaded) {
+void must_have_all_bytes(const Workload& workload, const LoadReport& loaded) {
   must(loaded.bytes == workload.data_bytes, "not all bytes were loaded");
 }
 

@@ -17,7 +17,7 @@ struct Options {
   /// Only cells whose name contains one of these; all if empty.
   std::vector<std::string> cells{};
   std::filesystem::path folder = std::filesystem::temp_directory_path();
-  /// Not written if empty.
+  /// The file for the figures; no file is written if empty.
   std::filesystem::path json{};
 
   /// True if `cells` is empty or has a part of this name.

@@ -27,7 +27,7 @@ class CachedFile {
     return static_cast<double>(whole.cached_bytes) / static_cast<double>(bytes_);
   }
   // Dirty pages cannot be evicted, so they are synced first. FUSE file systems may not support sync.
-  void forget() {
+  void evict() {
     static_cast<void>(port_.sync(file_));
     value_of(port_.drop_cached(file_, 0, bytes_), path_);
   }
@@ -52,7 +52,7 @@ class CachedFile {
 bool make_cold(const std::filesystem::path& path, int tries) {
   CachedFile file(path);
   for (;;) {
-    file.forget();
+    file.evict();
     if (file.cached_share() <= 0.01) return true;
     if (--tries == 0) return false;
     // Pages in use cannot be evicted; retry after a pause.

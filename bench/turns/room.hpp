@@ -32,8 +32,9 @@ class Folder {
   std::string name_;
 };
 
-/// Throws if less than 3.5 times `bytes` of memory is available: the page cache, the destination and the
-/// library's own memory need at most as much. With less, swapping would distort the results.
+/// Throws if less than 3.5 times `bytes` of memory is available. The page cache, the destination and the
+/// library's own memory together need at most 3.5 times `bytes`. With less, swapping would distort the
+/// results.
 inline void must_fit(std::uint64_t bytes) {
   const auto available = value_of(available_memory());
   must(available / 7 * 2 >= bytes, "not enough memory for a file of this --size: it takes 3.5 times that");

@@ -5,7 +5,7 @@
 struct VectorAdder {
   using Slices = ht::SliceList<ht::slice::Core>;
   static constexpr std::string_view name = "VectorAdder";
-  static constexpr bool host_accessible = false;
+  static constexpr bool is_host_accessible = false;
   template <class D>
   static constexpr bool stores = true;
   template <class D>

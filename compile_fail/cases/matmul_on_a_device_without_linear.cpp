@@ -4,7 +4,7 @@
 struct Adder {
   using Slices = ht::SliceList<ht::slice::Core>;
   static constexpr std::string_view name = "Adder";
-  static constexpr bool host_accessible = false;
+  static constexpr bool is_host_accessible = false;
   template <class D>
   static constexpr bool stores = true;
 };

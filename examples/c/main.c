@@ -115,7 +115,7 @@ static int convert(const ht_model* model, const char* target) {
   const ht_work work = {.size = sizeof work, .progress = print_progress};
   const ht_convert_options options = {.size = sizeof options, .force = 1, .work = &work};
   ht_error* error = NULL;
-  const ht_converted* converted = NULL;
+  const ht_conversion_report* converted = NULL;
   const ht_status status = ht_model_convert(model, target, &options, &converted, &error);
   fputc('\n', stderr);  // ends the line of the progress
   if (failed(status, error)) return 1;

@@ -18,7 +18,6 @@ struct F8_E3M4 {
   using Element = ht::SmallFloat<F8_E3M4>;
   static constexpr std::string_view name = "F8_E3M4";
   static constexpr int bits = 8;
-  static constexpr int width_rank = bits;
   static constexpr ht::DTypeTag tag = ht::user_tag(0);
   static constexpr ht::FloatLayout layout{3, 4, 3, ht::FloatLayout::Specials::ieee};
   static constexpr ht::NumberFacts number = ht::number_facts(layout);
@@ -29,7 +28,7 @@ static_assert(ht::LosslessTo<F8_E3M4, ht::F16> && !ht::LosslessTo<F8_E3M4, ht::F
 struct Pool {
   using Slices = ht::SliceList<ht::slice::Core>;
   static constexpr std::string_view name = "Pool";
-  static constexpr bool host_accessible = true;
+  static constexpr bool is_host_accessible = true;
   template <class D>
   static constexpr bool stores = D::bits <= 32;
 
@@ -47,7 +46,7 @@ static_assert(ht::Compatible<Pool, ht::F32> && !ht::Compatible<Pool, ht::F64>);
 struct Adder {
   using Slices = ht::SliceList<ht::slice::Core>;
   static constexpr std::string_view name = "Adder";
-  static constexpr bool host_accessible = false;
+  static constexpr bool is_host_accessible = false;
   template <class D>
   static constexpr bool stores = std::same_as<D, ht::F32>;
 

@@ -1,5 +1,5 @@
-// Opens a small and an enormous file and prints the cost of each. Then seals a file, flips a bit in a copy,
-// and detects it.
+// Opens a small and an enormous file and prints the cost of each. Then seals a model, flips a bit in a copy
+// and detects the flipped bit. Then converts the model between three formats.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -136,7 +136,7 @@ ht::Result<void> detect_flipped_bit(const std::filesystem::path& folder) {
   file.put(static_cast<char>(byte ^ 0x10));
   file.close();
   const auto after = HT_TRY(ht::compare_with_seal(copy));
-  if (!before.ok() || after.bad.size() != 1 || after.bad[0].tensor != model.catalog()[5].name) {
+  if (!before.is_intact() || after.bad.size() != 1 || after.bad[0].tensor != model.catalog()[5].name) {
     return ht::fail(ht::ErrorCode::internal, "flipped_bit_is_found", "the flipped bit was not found");
   }
   std::printf("  one bit flipped: %s, in tensor %s, bytes %llu to %llu\n",
@@ -160,8 +160,9 @@ ht::Result<void> convert_and_compare(const std::filesystem::path& folder) {
     HT_TRY(ht::convert(model, folder / to));
     const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
     const auto differences = HT_TRY(ht::diff(source, HT_TRY(ht::Model::open(folder / to))));
-    if (!differences.same()) {
-      return ht::fail(ht::ErrorCode::internal, "converted_tensors_are_equal", "a tensor has changed");
+    if (!differences.is_same()) {
+      return ht::fail(ht::ErrorCode::internal, "converted_tensors_are_equal",
+                      "a converted tensor differs from its source");
     }
     std::printf("  %-17s to %-14s written and synced in %5.1f ms, all tensors equal\n", from, to,
                 elapsed.count());
@@ -193,7 +194,8 @@ ht::Result<void> run(const std::filesystem::path& folder) {
   HT_TRY(convert_and_compare(folder));
   const bool right = small.first == 1.5F && small.last == 2.5F && large.first == 1.5F && large.last == 2.5F;
   if (!right)
-    return ht::fail(ht::ErrorCode::internal, "corners_match_the_written_values", "a corner is wrong");
+    return ht::fail(ht::ErrorCode::internal, "corners_match_the_written_values",
+                    "a corner differs from the written value");
   return {};
 }
 
@@ -202,13 +204,14 @@ ht::Result<void> run(const std::filesystem::path& folder) {
 int main() {
   std::string name = (std::filesystem::temp_directory_path() / "htensor-demo-XXXXXX").string();
   if (mkdtemp(name.data()) == nullptr) {
-    std::perror("htensor_demo: no temporary folder");
+    std::perror("htensor_demo: cannot create a temporary folder");
     return 2;
   }
   const auto done = run(name);
   std::filesystem::remove_all(name);
   if (done) return 0;
-  std::fprintf(stderr, "htensor_demo: %s\n  hint: %s\n", to_string(done.error()).c_str(),
-               std::string(done.error().hint()).c_str());
+  std::fprintf(stderr, "htensor_demo: %s\n", to_string(done.error()).c_str());
+  if (const std::string hint(done.error().hint()); !hint.empty())
+    std::fprintf(stderr, "  hint: %s\n", hint.c_str());
   return 2;
 }

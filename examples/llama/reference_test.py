@@ -188,29 +188,29 @@ class Reference(unittest.TestCase):
         print(f"{path.name} {logits.dtype}: error {error:.1e} of the largest logit")
         return expected
 
-    def test_gguf_f32(self):
+    def test_logits_of_gguf_f32_are_near_the_reference(self):
         self.check(self.synthesize("m.gguf", "F32"))
 
-    def test_gguf_bf16(self):
+    def test_logits_of_gguf_bf16_are_near_the_reference(self):
         self.check(self.synthesize("m.gguf", "BF16"))
 
-    def test_gguf_q8_0(self):
+    def test_logits_of_gguf_q8_0_are_near_the_reference(self):
         self.check(self.synthesize("m.gguf", "Q8_0"))
 
-    def test_gguf_q4_k_m(self):
+    def test_logits_of_gguf_q4_k_m_are_near_the_reference(self):
         path = self.synthesize("m.gguf", "Q4_K_M")
         self.check(path)
         ids, logits = self.generate(path, "--int8")
         error = self.expect_near(logits, Llama(path).logits(PROMPT + ids[:-1]), INT8_BOUND)
         print(f"{path.name} with int8 activations: error {error:.1e} of the largest logit")
 
-    def test_safetensors_f32(self):
+    def test_logits_of_safetensors_f32_are_near_the_reference(self):
         self.check(self.synthesize("model.safetensors", "F32"))
 
-    def test_safetensors_bf16(self):
+    def test_logits_of_safetensors_bf16_are_near_the_reference(self):
         self.check(self.synthesize("model.safetensors", "BF16"))
 
-    def test_quantized_by_the_library(self):
+    def test_logits_of_a_quantized_model_are_near_those_of_f32(self):
         """Logits of a model that the library quantized to Q8_0 are near the logits of the F32 model."""
         path = self.synthesize("m.gguf", "F32")
         quantized = self.path / "q.gguf"

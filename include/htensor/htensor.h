@@ -30,11 +30,11 @@
 //
 // Ownership. A handle (ht_model, ht_tensor, ht_seal, ht_error, ht_cancel) belongs to the caller, and its own
 // `_free` function accepts NULL. A tensor keeps its bytes alive and may outlive its model. A result
-// (ht_loaded, ht_verification, ht_hashes, ht_diagnosis, ht_converted, ht_differences, ht_edited) is a
-// read-only struct; `ht_result_free` releases it with everything that it points to. Pass NULL for a result
-// that is not needed. A pointer that a function returns belongs to the handle that was passed in, and is
-// valid as long as that handle. The library uses arguments during the call only, unless the comment of the
-// function says otherwise.
+// (ht_load_report, ht_verification, ht_hashes, ht_diagnosis, ht_conversion_report, ht_differences,
+// ht_edit_report) is a read-only struct; `ht_result_free` releases it with everything that it points to. Pass
+// NULL for a result that is not needed. A pointer that a function returns belongs to the handle that was
+// passed in, and is valid as long as that handle. The library uses arguments during the call only, unless the
+// comment of the function says otherwise.
 //
 // Threads. Any function may be called on any thread, and many threads may use the same handle at once;
 // `_free` must not run at the same time as another use of that handle. Callbacks run on the thread that
@@ -630,7 +630,7 @@ typedef struct ht_load_options {
 } ht_load_options;
 
 /// The result of a load.
-typedef struct ht_loaded {
+typedef struct ht_load_report {
   ht_strategy strategy;        // the one that was used
   const char* code;            // the reason for the strategy, for programs
   const char* reason;          // the reason and the speed, for people
@@ -643,27 +643,28 @@ typedef struct ht_loaded {
   uint64_t verified_bytes;     // compared with their checksums
   uint64_t peak_memory_bytes;  // of the process; UINT64_MAX if unknown
   double seconds;
-} ht_loaded;
+} ht_load_report;
 
 /// Brings all matching tensors into memory. After HT_STRATEGY_READ, new tensor handles refer to the model's
-/// own memory. HT_BUDGET_TOO_SMALL, HT_CHECKSUM_MISMATCH, HT_NOT_SEALED. A failed load can be repeated.
+/// own memory. HT_NOT_FOUND if a filter matches no tensor, HT_BUDGET_TOO_SMALL, HT_CHECKSUM_MISMATCH,
+/// HT_NOT_SEALED. A failed load can be repeated.
 HT_C_API ht_status ht_model_load(const ht_model* model, const ht_load_options* options,
-                                 const ht_loaded** loaded, ht_error** error);
+                                 const ht_load_report** loaded, ht_error** error);
 /// Passes all bytes of the matching tensors to `consume`, in file order, every byte once per tensor. `index`
 /// is the position of the tensor in the model, `offset` the position of `data` in the tensor. `data` is valid
 /// during the callback. A nonzero return value of `consume` ends the stream with HT_CANCELLED.
 HT_C_API ht_status ht_model_stream(const ht_model* model,
                                    int (*consume)(void* context, size_t index, uint64_t offset,
                                                   const void* data, size_t bytes),
-                                   void* context, const ht_load_options* options, const ht_loaded** loaded,
-                                   ht_error** error);
+                                   void* context, const ht_load_options* options,
+                                   const ht_load_report** loaded, ht_error** error);
 /// Reads stored bytes into the caller's memory; splats are expanded. `place` is called once per matching
 /// tensor. It returns memory of `info->byte_size` bytes, or NULL to skip the tensor. HT_OVERLAP if the memory
 /// of two tensors overlaps.
 HT_C_API ht_status ht_model_load_into(const ht_model* model,
                                       void* (*place)(void* context, const ht_tensor_info* info),
-                                      void* context, const ht_load_options* options, const ht_loaded** loaded,
-                                      ht_error** error);
+                                      void* context, const ht_load_options* options,
+                                      const ht_load_report** loaded, ht_error** error);
 
 /// Brings matching tensors into memory and writes the number of bytes that it brought in to `bytes`.
 /// `filter`, `work` and `bytes` may be NULL. HT_NOT_FOUND if no tensor matches.
@@ -819,7 +820,8 @@ HT_C_API ht_status ht_verify(const char* path, const ht_verify_options* options,
 /// The same for the open files of a model, but damage is an error that names the first bad tensor:
 /// HT_CHECKSUM_MISMATCH, HT_TRUNCATED, HT_TRAILING_BYTES, HT_MISSING_SHARD.
 HT_C_API ht_status ht_model_verify(const ht_model* model, const ht_verify_options* options, ht_error** error);
-/// Compares the bytes of one tensor in memory with the seal, which is read each time. HT_CHECKSUM_MISMATCH.
+/// Compares the bytes of one tensor with the seal, which is read each time. HT_CHECKSUM_MISMATCH,
+/// HT_NOT_SEALED.
 HT_C_API ht_status ht_tensor_verify(const ht_tensor* tensor, ht_error** error);
 /// The same with progress and cancellation. `work` may be NULL.
 HT_C_API ht_status ht_tensor_verify_with_work(const ht_tensor* tensor, const ht_work* work, ht_error** error);
@@ -944,8 +946,8 @@ typedef struct ht_loss {
 } ht_loss;
 
 /// The files written and the losses; with `dry_run`, those of the plan.
-typedef struct ht_converted {
-  const char* path;            // the file to open the model by: the index of shards, else the first file
+typedef struct ht_conversion_report {
+  const char* path;            // the path for ht_model_open: the shard index, else the first file
   const char* const* files;    // all files of the model
   const uint64_t* file_bytes;  // of each
   size_t file_count;
@@ -962,14 +964,14 @@ typedef struct ht_converted {
   size_t loss_count;
   const ht_error* const* warnings;  // why common readers may refuse the files; released with the result
   size_t warning_count;
-} ht_converted;
+} ht_conversion_report;
 
 /// Writes the model to `target`, in another format or with other names, types or layout. Bytes that do not
 /// change are shared, or copied through a few small buffers. The write is atomic. The target may be the
 /// model's own file. HT_WOULD_LOSE, HT_ALREADY_EXISTS, HT_CHANGED_UNDERFOOT, HT_NO_SPACE, HT_WRITE_FAILED,
 /// HT_IN_USE, HT_CANCELLED.
 HT_C_API ht_status ht_model_convert(const ht_model* model, const char* target,
-                                    const ht_convert_options* options, const ht_converted** converted,
+                                    const ht_convert_options* options, const ht_conversion_report** converted,
                                     ht_error** error);
 
 // Compare.
@@ -1042,17 +1044,17 @@ typedef struct ht_edit_options {
   const ht_work* work;
 } ht_edit_options;
 
-typedef struct ht_edited {
+typedef struct ht_edit_report {
   int changed;        // 0 if the edits changed nothing; the file was not written then
   uint64_t moved_by;  // bytes by which the data moved
   const char* seal;   // the renewed seal; NULL if the file is not sealed
-} ht_edited;
+} ht_edit_report;
 
 /// Applies all edits to one safetensors or GGUF file and replaces it atomically; open models keep the old
 /// file. HT_NOT_FOUND for a missing key to remove, HT_DTYPE_MISMATCH, HT_WOULD_LOSE, HT_BAD_NAME,
 /// HT_CHECKSUM_MISMATCH.
 HT_C_API ht_status ht_edit_metadata(const char* path, const ht_metadata_edit* edits, size_t edit_count,
-                                    const ht_edit_options* options, const ht_edited** edited,
+                                    const ht_edit_options* options, const ht_edit_report** edited,
                                     ht_error** error);
 
 // Save.
@@ -1090,7 +1092,8 @@ typedef struct ht_save_options {
 /// Writes tensors to `target`; the write is atomic. HT_DUPLICATE_TENSOR, HT_SIZE_MISMATCH unless `bytes`
 /// matches type and dims, and the errors of ht_model_convert.
 HT_C_API ht_status ht_save(const char* target, const ht_tensor_to_save* tensors, size_t tensor_count,
-                           const ht_save_options* options, const ht_converted** converted, ht_error** error);
+                           const ht_save_options* options, const ht_conversion_report** converted,
+                           ht_error** error);
 /// Writes to memory the bytes that ht_save would write to a file. `options->convert->format` is required.
 /// `allocate` is called once with the size of the file and returns memory of the caller, or NULL for
 /// HT_OUT_OF_MEMORY. Shards, a seal and MLIR are HT_BAD_STATE.

@@ -47,12 +47,12 @@ from ._operations import (
 )
 from ._results import (
     BadRange,
-    Converted,
+    ConversionReport,
     Diagnosis,
     Difference,
     Differences,
     Hashes,
-    Loaded,
+    LoadReport,
     Loss,
     Residency,
     Seal,
@@ -71,7 +71,7 @@ def cpu_features() -> "list[str]":
 
 
 __all__ = [
-    "BadRange", "Converted", "Diagnosis", "Difference", "Differences", "Error", "FileError", "Hashes", "Loaded", "Loss",
+    "BadRange", "ConversionReport", "Diagnosis", "Difference", "Differences", "Error", "FileError", "Hashes", "LoadReport", "Loss",
     "Model", "NotFoundError", "OutOfMemoryError", "Raw", "Residency", "Seal", "Stats", "Tensor", "Value", "Verification",
     "convert", "cpu_features", "crc64nvme", "crc64nvme_combine", "diff", "edit_metadata", "evict", "from_bytes", "from_fd",
     "hash", "load", "open", "prefetch", "read_seal", "residency", "save", "seal", "to_bytes", "validate", "verify",

@@ -75,7 +75,7 @@ _RULES: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"\bht_tensor_to_dlpack_versioned\b", "max_version=(1, 0)"),
     (r"\bht_tensor_read\b", "Tensor.to"),
     (r"\bht_tensor_copy_to\b", "Tensor.copy_to"),
-    (r"use a type of ht_type\b", "use a name such as 'F32' or 'Q8_0'"),
+    (r"use a value of ht_type\b", "use a name such as 'F32' or 'Q8_0'"),
     (r"\bHT_F32\b", "'F32'"),
     (r", and NULL for the strides", ""),
 ]

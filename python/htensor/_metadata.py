@@ -20,7 +20,7 @@ _BOOL = 7
 _STRING = 8
 _ARRAY = 9
 _F64 = 12
-# Larger doubles round to infinity as F32.
+# The largest finite F32, rounded up to 8 digits. Larger values do not fit into F32.
 _MAX_F32 = 3.4028235e38
 _NUMPY = {
     "uint8": 0, "int8": 1, "uint16": 2, "int16": 3, "uint32": 4, "int32": 5, "float32": 6, "bool": 7, "uint64": 10,
@@ -34,8 +34,8 @@ _LIMITS = {0: (0, 255), 1: (-128, 127), 2: (0, 0xFFFF), 3: (-0x8000, 0x7FFF), 4:
 class Value:
     """A metadata value with a type: Value("U64", 5), Value("F32", [0.1, 0.2]).
 
-    The types are U8, I8, U16, I16, U32, I32, U64, I64, F32, F64, BOOL and STRING. Other values need no Value:
-    numpy scalars and arrays have a type. An int becomes U32 if it fits, else I32, U64 or I64; in a list, the
+    The types are U8, I8, U16, I16, U32, I32, U64, I64, F32, F64, BOOL and STRING. A Value is optional: numpy
+    scalars and arrays have a type. Otherwise, an int becomes U32 if it fits, else I32, U64 or I64; in a list, the
     ints become I32 if all fit, else U32, I64 or U64. A float becomes F32 if that is exact, else F64.
     """
 
@@ -100,15 +100,18 @@ def _checked(key: str, kind: int, value: Any) -> Any:
     return value if kind == _STRING else float(value)
 
 
+def _type_name(kind: int) -> str:
+    return next(name for name, number in _TYPES.items() if number == kind)
+
+
 def _check(key: str, kind: int, value: Any) -> None:
     number = "__index__" if kind in _LIMITS else "__float__"
     if not (isinstance(value, str) if kind == _STRING else hasattr(value, number)):
-        name = next(name for name, type in _TYPES.items() if type == kind)
-        raise TypeError(f"metadata {key!r}: {value!r} is not of type {name}")
+        raise TypeError(f"metadata {key!r}: {value!r} is not of type {_type_name(kind)}")
     if kind in _LIMITS and not _LIMITS[kind][0] <= value <= _LIMITS[kind][1]:
-        raise OverflowError(f"metadata {key!r}: {value} does not fit into its type")
+        raise OverflowError(f"metadata {key!r}: {value} does not fit into {_type_name(kind)}")
     if kind == _F32 and isinstance(value, (int, float)) and _MAX_F32 < abs(value) < math.inf:
-        raise OverflowError(f"metadata {key!r}: {value} does not fit into its type")
+        raise OverflowError(f"metadata {key!r}: {value} does not fit into F32")
 
 
 def normalize_value(key: str, value: Any) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ from collections.abc import ItemsView, Mapping, ValuesView
 
 from . import _native, _types
 from ._progress import reporting
-from ._results import Loaded
+from ._results import LoadReport
 from ._tensor import Tensor
 
 TYPE_CHECKING = False
@@ -122,7 +122,7 @@ class Model(_native.Model, Mapping[str, Tensor]):
         chunks: int = 0,
         chunk_bytes: Size = None,
         progress: Progress = None,
-    ) -> Loaded:
+    ) -> LoadReport:
         """Brings tensors into memory; `htensor.load` describes the options. After strategy="read", tensors that are
         looked up afterwards are in the model's own memory, independent of the file."""
         options = {
@@ -134,7 +134,7 @@ class Model(_native.Model, Mapping[str, Tensor]):
             "drop_after": drop_after,
         }
         with reporting(progress, "load") as report:
-            return Loaded(**_native.load(self, patterns_of(include), patterns_of(exclude), options, report))
+            return LoadReport(**_native.load(self, patterns_of(include), patterns_of(exclude), options, report))
 
     def load_into(
         self,
@@ -145,7 +145,7 @@ class Model(_native.Model, Mapping[str, Tensor]):
         chunks: int = 0,
         chunk_bytes: Size = None,
         progress: Progress = None,
-    ) -> Loaded:
+    ) -> LoadReport:
         """Reads tensors into writable buffers, by direct I/O where possible. Splats are expanded.
 
         An array of numpy has the dtype and the shape of `Tensor.numpy()`, in any byte order and layout, and
@@ -167,11 +167,11 @@ class Model(_native.Model, Mapping[str, Tensor]):
             "chunk_bytes": size_of(chunk_bytes, "chunk_bytes"),
         }
         with reporting(progress, "load") as report:
-            return Loaded(**_native.load_into(self, plain, options, report))
+            return LoadReport(**_native.load_into(self, plain, options, report))
 
     def _place(self, name: str, buffer: Any, verify: bool) -> dict[str, Any]:
-        """Returns {name: buffer} for the extension to fill. If the stored bytes differ from those of the array,
-        copies the elements itself and returns {}."""
+        """Returns {name: buffer} for the extension to fill. If the array has another layout or byte order than
+        the file, copies the elements and returns {}."""
         tensor = self[name]
         is_array = hasattr(buffer, "flags") and hasattr(buffer, "dtype") and hasattr(buffer, "view")
         if not is_array:
@@ -196,11 +196,11 @@ class Model(_native.Model, Mapping[str, Tensor]):
         # The stored bits, for a dtype that numpy lacks.
         plain = _types.import_numpy().dtype(_types.dtype_name(code, bits)).newbyteorder(dtype.byteorder)
         if array.dtype.newbyteorder("=") not in (dtype.newbyteorder("="), plain.newbyteorder("=")):
-            raise TypeError(f"tensor {name!r} has the dtype {dtype}, but its array {array.dtype}")
+            raise TypeError(f"tensor {name!r} has the dtype {dtype}, but its array has {array.dtype}")
         if block_bytes:
             shape = (*shape[:-1], shape[-1] // elements * block_bytes)
         if array.shape != shape:
-            raise ValueError(f"tensor {name!r} has the shape {shape}, but its array {array.shape}")
+            raise ValueError(f"tensor {name!r} has the shape {shape}, but its array has {array.shape}")
         if not array.flags.writeable:
             raise ValueError(f"the array of tensor {name!r} is read-only")
         stored = plain if array.dtype.newbyteorder("=") == plain.newbyteorder("=") else dtype

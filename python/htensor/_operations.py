@@ -10,7 +10,7 @@ from ._model import Model, choose, open, open_options, patterns_of, size_of
 from ._progress import reporting
 from ._results import (
     BadRange,
-    Converted,
+    ConversionReport,
     Diagnosis,
     Difference,
     Differences,
@@ -299,7 +299,8 @@ def _type_rules(rules: Mapping[str, Any] | None, option: str) -> list[tuple[str,
 
 
 def _check_keywords(function: str, options: dict[str, Any], own: tuple[str, ...]) -> None:
-    """Raises TypeError for a keyword that `convert` lacks. The message names the public function."""
+    """Raises TypeError for a keyword that is neither an option of a conversion nor in `own`. The message names the
+    public function."""
     valid = sorted({*(_convert_options.__kwdefaults__ or ()), *own})
     for name in options:
         if name not in valid:
@@ -367,11 +368,11 @@ def _convert_options(
     return options, patterns_of(include), patterns_of(exclude), list((rename or {}).items()), types
 
 
-def _converted(found: dict[str, Any]) -> Converted:
+def _converted(found: dict[str, Any]) -> ConversionReport:
     for item in found["losses"]:
         item["hint"] = _hints.to_python(item["hint"])
     found["losses"] = [Loss(**item) for item in found["losses"]]
-    return Converted(**found)
+    return ConversionReport(**found)
 
 
 def convert(
@@ -406,7 +407,7 @@ def convert(
     inline_below: Size | bool = None,
     max_header: Size = None,
     progress: Progress = None,
-) -> Converted:
+) -> ConversionReport:
     """Writes a model to `target`, in another format or with other names, types or layout. Files appear whole or not
     at all.
 
@@ -462,7 +463,7 @@ def save(
     seal: bool = False,
     progress: Progress = None,
     **options: Any,
-) -> Converted:
+) -> ConversionReport:
     """Writes tensors to a file, whole or not at all.
 
     tensors   names to arrays of numpy or torch, objects with DLPack, htensor.Tensor, or Raw for stored bytes

@@ -69,7 +69,7 @@ class Stats(Record):
     norm: float
 
 
-class Loaded(Record):
+class LoadReport(Record):
     """The report of a load. Sizes are in bytes; None if unknown."""
 
     __slots__ = (
@@ -163,7 +163,7 @@ class Loss(Record):
     change: str
 
 
-class Converted(Record):
+class ConversionReport(Record):
     """The files that were written, or with dry_run=True that would be written. Open the new model by `path`.
     `copied_by` maps each copy method to its bytes. `stale_seal` is a seal that covers a replaced file and was
     not renewed."""

@@ -103,7 +103,7 @@ class Tensor(_native.Tensor):
             if view.readonly or not view.c_contiguous:
                 raise ValueError(f"tensor '{self.name}': the buffer is not writable and contiguous")
             if view.nbytes != self.nbytes:
-                raise ValueError(f"tensor '{self.name}' has {self.nbytes} bytes, but its buffer {view.nbytes}")
+                raise ValueError(f"tensor '{self.name}' has {self.nbytes} bytes, but its buffer has {view.nbytes}")
             self._copy_to(0, view)
 
     # Arrays.

@@ -96,7 +96,7 @@ static PyObject* loss_of(const ht_loss& loss) {
   return ok ? dict.release() : nullptr;
 }
 
-static PyObject* to_dict(const ht_converted& done) {
+static PyObject* to_dict(const ht_conversion_report& done) {
   Ref dict(PyDict_New());
   const auto number = [](uint64_t bytes) { return PyLong_FromUnsignedLongLong(bytes); };
   const bool ok =
@@ -131,7 +131,7 @@ static PyObject* convert(PyObject*, PyObject* arguments) {
   const Use use(handle_of(model));
   ConvertOptions options;
   if (!use || !options.set(given)) return nullptr;
-  Result<ht_converted> done;
+  Result<ht_conversion_report> done;
   Work work(progress);
   if (!work.run([&](const ht_work* state, ht_error** error) {
         options.get()->work = state;
@@ -253,7 +253,7 @@ static PyObject* save(PyObject*, PyObject* arguments) {
   options.convert = convert_options.get();
   options.metadata = metadata.items();
   options.metadata_count = metadata.count();
-  Result<ht_converted> done;
+  Result<ht_conversion_report> done;
   Work work(progress);
   if (!work.run([&](const ht_work* state, ht_error** error) {
         convert_options.get()->work = state;
@@ -398,7 +398,7 @@ static PyObject* edit_metadata(PyObject*, PyObject* arguments) {
     if (!memory.value(value, &values[i])) return nullptr;
     edits[i].value = &values[i];
   }
-  Result<ht_edited> edited;
+  Result<ht_edit_report> edited;
   Work work(progress);
   if (!work.run([&](const ht_work* state, ht_error** error) {
         options.work = state;

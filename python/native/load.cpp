@@ -12,7 +12,7 @@ static PyObject* size_or_none(uint64_t bytes) {
   return PyLong_FromUnsignedLongLong(bytes);
 }
 
-PyObject* to_dict(const ht_loaded& loaded) {
+PyObject* to_dict(const ht_load_report& loaded) {
   Ref dict(PyDict_New());
   const auto number = [](uint64_t bytes) { return PyLong_FromUnsignedLongLong(bytes); };
   const bool ok = dict && put(dict.get(), "strategy", text_of(strategy_names[loaded.strategy])) &&
@@ -54,7 +54,7 @@ static PyObject* load(PyObject*, PyObject* arguments) {
   ht_load_options options{};
   if (!use || !filter.set(include, exclude) || !load_options(dict, &options)) return nullptr;
   options.filter = filter.get();
-  Result<ht_loaded> loaded;
+  Result<ht_load_report> loaded;
   Work work(progress);
   if (!work.run([&](const ht_work* state, ht_error** error) {
         options.work = state;
@@ -115,12 +115,12 @@ static PyObject* load_into(PyObject*, PyObject* arguments) {
       return nullptr;
     }
     if (static_cast<uint64_t>(places.views[index].len) != info.byte_size) {
-      PyErr_Format(PyExc_ValueError, "tensor %R needs a buffer of %llu bytes but it has %zd", key,
+      PyErr_Format(PyExc_ValueError, "tensor %R needs a buffer of %llu bytes but its buffer has %zd", key,
                    static_cast<unsigned long long>(info.byte_size), places.views[index].len);
       return nullptr;
     }
   }
-  Result<ht_loaded> loaded;
+  Result<ht_load_report> loaded;
   Work work(progress);
   if (!work.run([&](const ht_work* state, ht_error** error) {
         options.work = state;

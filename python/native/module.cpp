@@ -144,7 +144,7 @@ static bool set_field(const Field& field, PyObject* value, char* at) {
       }
       const uint32_t narrow = static_cast<uint32_t>(number);
       if (narrow != number) {
-        PyErr_Format(PyExc_OverflowError, "%s is too large", field.key);
+        PyErr_Format(PyExc_OverflowError, "%s: %llu exceeds 2^32-1", field.key, number);
         return false;
       }
       memcpy(at, &narrow, sizeof narrow);

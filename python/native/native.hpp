@@ -172,9 +172,9 @@ bool unlocked(Call call) {
   return false;
 }
 
-/// Progress and KeyboardInterrupt of a long call. At most every 20 ms, or every 100 ms without a callback,
-/// runs pending signal handlers, if the call is on the main thread, and then the callback. An exception of
-/// either cancels the call and is raised from it.
+/// Progress and KeyboardInterrupt of a long call. During the call, `report` runs pending signal handlers (on
+/// the main thread only), then the callback: at most every 20 ms, or every 100 ms without a callback. An
+/// exception of either cancels the call and is raised from it.
 class Work {
  public:
   /// `callback` is None or callable with (done_bytes, total_bytes, seconds); borrowed.
@@ -282,7 +282,7 @@ PyObject* list_of(size_t count, Make make) {
   return list.release();
 }
 
-PyObject* to_dict(const ht_loaded& loaded);
+PyObject* to_dict(const ht_load_report& loaded);
 
 // Functions of the module, by file. A second initialization, such as by importlib.reload, adds the same
 // types.

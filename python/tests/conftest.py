@@ -14,7 +14,7 @@ DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "BF16": np.ui
 
 
 def safetensors_bytes(tensors, metadata=None, pad=True):
-    """tensors: name to (dtype, shape, bytes)."""
+    """The file of {name: (dtype, shape, bytes)}."""
     header, at = {}, 0
     if metadata is not None:
         header["__metadata__"] = metadata

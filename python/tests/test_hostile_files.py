@@ -8,7 +8,7 @@ from conftest import CORPUS
 import htensor
 from htensor.safetensors import SafetensorError, deserialize, safe_open
 
-OPENS = None  # instead of a code: no error
+OPENS = None  # in place of a code: the file opens
 # The code of each refused file, and its code with allow_incomplete=True.
 CODES = {
     "gguf/iree/empty.gguf": ("duplicate_key", "duplicate_key"),

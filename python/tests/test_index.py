@@ -55,7 +55,7 @@ def test_random_indices_equal_those_of_numpy(dtype):
             assert type(found) is type(expected) and found.shape == expected.shape, (shape, index)
 
 
-def test_random_indices_of_blocks(tmp_path):
+def test_random_indices_of_blocks_equal_those_of_decoded_values(tmp_path):
     choose = random.Random(SEED)
     values = np.random.default_rng(SEED).normal(size=(6, 5, 64)).astype(np.float32)
     for encoding in ("Q8_0", "Q4_0"):

@@ -69,7 +69,7 @@ def compare(tensor, array, seed, count=120):
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", ["F16", "BF16", "F8_E4M3", "F8_E5M2", "I8", "U16", "F32", "C64"])
-def test_dense_dtypes(dtype, shape):
+def test_dense_dtypes_are_indexed_as_in_numpy(dtype, shape):
     array = random_array(np.random.default_rng(SEED), dtype, shape)
     model = htensor.from_bytes(safetensors_bytes({"pad": ("U8", (3,), b"abc"), "a": (dtype, shape, array.tobytes())}))
     refused, accepted = compare(model["a"], array, f"{dtype}{shape}")
@@ -78,7 +78,7 @@ def test_dense_dtypes(dtype, shape):
 
 @pytest.mark.parametrize("dtype", ["I4", "U4", "F4", "F6_E2M3", "F6_E3M2"])
 @pytest.mark.parametrize("shape", [(8,), (5, 8), (3, 2, 4), (3, 7, 4)])
-def test_packed_dtypes(dtype, shape):
+def test_packed_dtypes_are_indexed_as_in_numpy(dtype, shape):
     bits = 6 if dtype.startswith("F6") else 4
     codes = np.random.default_rng(SEED).integers(0, 1 << bits, shape, dtype=np.uint8)
     packed = np.packbits(np.unpackbits(codes.reshape(-1, 1), axis=1, count=bits, bitorder="little").reshape(-1), bitorder="little")
@@ -107,7 +107,7 @@ def gguf_bytes(array, order):
 
 @pytest.mark.parametrize("order", ["<", ">"])
 @pytest.mark.parametrize("kind", GGUF_TYPES)
-def test_gguf_of_either_byte_order(kind, order):
+def test_gguf_of_either_byte_order_is_indexed_as_in_numpy(kind, order):
     for shape in [(7,), (5, 6), (2, 3, 4, 5)]:
         array = (np.random.default_rng(SEED).normal(size=shape) * 50).astype(kind)
         tensor = htensor.from_bytes(gguf_bytes(array, order))["a"]
@@ -118,7 +118,7 @@ def test_gguf_of_either_byte_order(kind, order):
 
 @pytest.mark.parametrize("kind", ["<f4", ">f4", ">i2", "<f2", "|u1", "<c8", ">f8", "|b1"])
 @pytest.mark.parametrize("shape", [(6,), (5, 6), (3, 4, 5), (2, 3, 2, 4)])
-def test_npy_in_column_major_order(tmp_path, kind, shape):
+def test_npy_in_column_major_order_is_indexed_as_in_numpy(tmp_path, kind, shape):
     values = np.random.default_rng(SEED).integers(0, 100, shape)
     array = np.asfortranarray(values % 2 if kind == "|b1" else values).astype(kind, order="F")
     np.save(tmp_path / "a.npy", array)
@@ -140,7 +140,7 @@ def splat_irpa(array, dtype):
 
 @pytest.mark.parametrize("dtype, value", [("float32", 1.5), ("uint8", 7), ("int64", -3), ("float16", 0.25), ("complex64", 1j)])
 @pytest.mark.parametrize("shape", [(), (300,), (20, 30), (4, 5, 60)])
-def test_splats(dtype, value, shape):
+def test_splats_are_indexed_as_in_numpy(dtype, value, shape):
     array = np.full(shape, value, dtype)
     tensor = htensor.from_bytes(splat_irpa(array, dtype))["a"]
     assert tensor.offset is None and tensor.dtype == array.dtype and np.array_equal(tensor.numpy(), array)
@@ -148,7 +148,7 @@ def test_splats(dtype, value, shape):
 
 
 @pytest.mark.parametrize("encoding", ["Q4_K", "Q6_K", "Q8_0", "Q4_0", "Q5_1"])
-def test_block_encodings(encoding):
+def test_block_encodings_are_decoded_before_indexing(encoding):
     """Blocks are decoded to float32: an index gives the elements of the decoded tensor."""
     for shape in [(512,), (3, 256), (2, 3, 768)]:
         values = np.random.default_rng(SEED).normal(size=shape).astype(np.float32)
@@ -202,7 +202,7 @@ def test_negative_integers_count_from_the_end_in_the_drop_in(part, backend):
 
 
 @pytest.mark.parametrize("backend", ["mmap", "pread"])
-def test_negative_bounds_of_slices_in_the_drop_in(part, backend):
+def test_negative_bounds_of_slices_count_from_the_end_in_the_drop_in(part, backend):
     open_part, array = part
     found = open_part("np", backend)
     for index in [slice(-1, None), slice(None, -1), (0, slice(-3, -1)), (..., slice(-2, None)), (slice(-2, -1), -1, slice(-4, None, 2))]:
@@ -212,7 +212,7 @@ def test_negative_bounds_of_slices_in_the_drop_in(part, backend):
 
 
 @pytest.mark.parametrize("backend", ["mmap", "pread"])
-def test_negative_integers_in_the_drop_in_for_torch(part, backend):
+def test_negative_integers_count_from_the_end_in_the_drop_in_for_torch(part, backend):
     pytest.importorskip("torch", reason="torch is not installed")
     open_part, array = part
     found = open_part("pt", backend)

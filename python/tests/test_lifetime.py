@@ -99,7 +99,7 @@ def test_memory_does_not_grow(path):
     assert done.returncode == 0, done.stderr
 
 
-def test_weak_references(path):
+def test_models_and_tensors_support_weak_references(path):
     model = htensor.open(path)
     tensor = model["ids"]
     ends = []
@@ -187,7 +187,7 @@ def test_eight_threads_use_one_model(tmp_path):
     assert not failures, failures
 
 
-def test_close_during_a_call_of_another_thread(big):
+def test_close_does_not_end_a_call_of_another_thread(big):
     model = htensor.open(big)
     expected = htensor.hash(big).digest
     results = []

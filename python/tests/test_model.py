@@ -38,7 +38,7 @@ def test_path_with_nul_is_a_value_error(path):
         htensor.open(f"{path}\0x")
 
 
-def test_path_that_is_not_utf8(path):
+def test_paths_need_not_be_utf8(path):
     other = os.path.join(os.fsencode(path.parent), b"\xff.safetensors")
     os.rename(path, other)
     model = htensor.open(other)
@@ -48,7 +48,7 @@ def test_path_that_is_not_utf8(path):
     assert os.fsencode(caught.value.path).endswith(b"\xfe")
 
 
-def test_properties_of_a_model(path):
+def test_model_states_its_format_files_and_metadata(path):
     model = htensor.open(path)
     assert model.format == "safetensors"
     assert model.files == [str(path)]
@@ -154,7 +154,7 @@ def test_names_may_be_any_text():
         model[0]
 
 
-def test_metadata_of_every_type(tmp_path):
+def test_metadata_of_every_type_is_read_back(tmp_path):
     given = {
         "s": "text",
         "b": True,

@@ -46,7 +46,7 @@ def test_read_is_independent_of_the_file(path, arrays):
     assert htensor.residency(model)["ids"].state == "resident"
 
 
-def test_load_reports(path):
+def test_load_of_a_model_returns_a_report(path):
     model = htensor.open(path)
     calls = []
     report = model.load(strategy="read", include="blk.*", exclude=["*bias"], progress=lambda d, t: calls.append((d, t)))
@@ -73,7 +73,7 @@ def test_load_verifies(path):
     assert caught.value.code == "checksum_mismatch"
 
 
-def test_load_into_buffers(path, arrays):
+def test_load_into_fills_buffers(path, arrays):
     model = htensor.open(path)
     targets = {name: np.empty(a.shape, a.dtype) for name, a in arrays.items() if name != "half"}
     report = model.load_into(targets)
@@ -92,7 +92,7 @@ def test_load_into_buffers(path, arrays):
     assert caught.value.code == "overlap"
 
 
-def test_page_cache(path):
+def test_prefetch_and_evict_return_the_bytes_of_tensors(path):
     assert htensor.prefetch(path) == sum(t.nbytes for t in htensor.open(path).values())
     found = htensor.residency(path)
     assert list(found) == list(htensor.open(path)) and found["ids"].bytes == 48
@@ -111,7 +111,7 @@ def flip(path, offset):
 
 
 @pytest.mark.parametrize("algorithm", ["crc64nvme", "xxh3-128", "sha256"])
-def test_seal_and_verify(path, algorithm):
+def test_sealed_model_is_intact(path, algorithm):
     seal = htensor.seal(path, algorithm=algorithm)
     assert seal.path == f"{path}.htseal" and seal.algorithm == algorithm and seal.bytes == path.stat().st_size
     assert htensor.read_seal(path) == htensor.read_seal(seal.path) == seal
@@ -158,7 +158,7 @@ def test_truncated_file_is_verified(path):
     assert caught.value.code == "truncated"
 
 
-def test_validate(path, tmp_path):
+def test_validate_lists_the_problems_of_a_file(path, tmp_path):
     found = htensor.validate(path)
     assert found.readable and found.format == "safetensors" and not found.problems
     os.truncate(path, 100)
@@ -287,7 +287,7 @@ def test_convert_keeps_tensors(path, tmp_path, arrays, format):
     assert found.same_tensors and not found.differ and not found.only_a
 
 
-def test_convert_options(path, tmp_path, arrays):
+def test_convert_applies_its_options(path, tmp_path, arrays):
     target = tmp_path / "out.safetensors"
     dry = htensor.convert(path, target, cast={"blk.*": "F16"}, dry_run=True)
     assert not target.exists() and [loss.kind for loss in dry.losses] == ["rounding"] * len(dry.losses) and dry.losses
@@ -339,7 +339,7 @@ def test_diff_lists_differences(tmp_path):
     assert htensor.diff(tmp_path / "a.safetensors", tmp_path / "a.safetensors").same
 
 
-def test_edit_metadata(path):
+def test_edit_metadata_sets_and_removes_keys(path):
     model = htensor.open(path)
     assert htensor.edit_metadata(path, {"format": "np", "note": None, "new": "x"})
     assert htensor.open(path).metadata == {"format": "np", "new": "x"}
@@ -409,7 +409,7 @@ def test_zero_and_one_are_bools():
     assert htensor.from_bytes(data).metadata["k"] == [True, False, True, False, True]
 
 
-def test_crc64():
+def test_crc64nvme_equals_its_check_value():
     assert htensor.crc64nvme(b"123456789") == 0xAE8B14860A799888
     assert htensor.crc64nvme(b"6789", htensor.crc64nvme(b"12345")) == 0xAE8B14860A799888
     assert htensor.crc64nvme(np.zeros(0)) == 0
@@ -565,7 +565,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_bar_in_a_terminal(monkeypatch):
+def test_bar_is_shown_in_a_terminal_and_erased(monkeypatch):
     from htensor import _progress
 
     monkeypatch.setattr(sys, "stderr", Terminal())
@@ -587,7 +587,7 @@ def test_bar_is_silent_without_a_terminal(monkeypatch, path):
     assert sys.stderr.getvalue() == ""
 
 
-def test_bar_in_a_notebook(monkeypatch):
+def test_bar_is_shown_in_a_notebook_and_erased(monkeypatch):
     import types
 
     from htensor import _progress
@@ -608,7 +608,7 @@ def test_bar_in_a_notebook(monkeypatch):
     assert '<progress max="2" value="1">' in shown[0] and shown[-1] == ""
 
 
-def test_load_into_arrays_of_other_layouts(tmp_path):
+def test_load_into_reads_big_endian_and_column_major_tensors(tmp_path):
     expected = np.arange(6, dtype=np.float32).reshape(2, 3)
     for name, stored in {"big": expected.astype(">f4"), "columns": np.asfortranarray(expected)}.items():
         np.save(tmp_path / f"{name}.npy", stored)
@@ -655,7 +655,7 @@ def test_load_into_checks_dtype_and_shape(path, arrays):
         model.load_into({"blk.0.weight": array.array("f", [0] * 47)})
 
 
-def test_load_into_bytes_and_typed_buffers(path, arrays):
+def test_load_into_takes_bytes_and_typed_buffers(path, arrays):
     model = htensor.open(path)
     expected = arrays["blk.0.weight"].tobytes()
     for raw in (bytearray(192), np.empty(192, np.uint8), memoryview(bytearray(192))):

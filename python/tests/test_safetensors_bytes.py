@@ -93,12 +93,12 @@ def test_bytes_equal_the_reference_layout(seed, tmp_path):
 
 
 @pytest.mark.parametrize("metadata", [None, {}, {"a": "b"}])
-def test_a_file_without_tensors(metadata, tmp_path):
+def test_a_file_without_tensors_equals_the_reference_layout(metadata, tmp_path):
     assert written({}, metadata, tmp_path) == expected({}, metadata)
     assert load_file(tmp_path / "model.safetensors") == {}
 
 
-def test_one_tensor_of_every_dtype(tmp_path):
+def test_tensors_of_every_dtype_equal_the_reference_layout(tmp_path):
     tensors = {dtype: (dtype, [3, 2], bytes(range(6 * item_bytes(dtype)))) for dtype in CODES}
     assert written(tensors, None, tmp_path) == expected(tensors)
 
@@ -115,7 +115,7 @@ def test_order_of_the_dict_does_not_matter():
     np.array(True),
     np.zeros((0, 3), "complex64"),
 ])  # fmt: skip
-def test_arrays_of_any_layout_and_byte_order(array, tmp_path):
+def test_arrays_of_any_layout_and_byte_order_are_read_back(array, tmp_path):
     save_file({"a": array}, tmp_path / "a")
     for found in (load_file(tmp_path / "a")["a"], load(save({"a": array}))["a"]):
         assert found.dtype == array.dtype.newbyteorder("=") and found.shape == array.shape

@@ -93,7 +93,7 @@ def test_slices_are_those_of_torch(index, tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_slices_of_the_pread_backend(seed, tmp_path):
+def test_slices_of_the_pread_backend_are_those_of_torch(seed, tmp_path):
     draw = random.Random(seed)
     tensor = torch.randn(10, 5, 3)
     save_file({"a": tensor}, tmp_path / "m")
@@ -133,7 +133,7 @@ def test_a_missing_device_is_an_error_of_torch(tmp_path):
     ({"a": torch.zeros(2, device="meta")}, RuntimeError, "Cannot copy out of meta tensor"),
     ({"a": torch.zeros(2, dtype=torch.complex128)}, SafetensorError, 'Unknown dtype "complex128"'),
 ])  # fmt: skip
-def test_tensors_that_cannot_be_stored(given, error, text, tmp_path):
+def test_tensors_that_cannot_be_stored_are_refused(given, error, text, tmp_path):
     with pytest.raises(error) as caught:
         save_file(given, tmp_path / "m")
     assert text in str(caught.value) and not (tmp_path / "m").exists()
@@ -154,7 +154,7 @@ def test_lazy_conjugates_are_resolved():
 # Shared tensors.
 
 
-def test_groups_of_overlapping_tensors():
+def test_overlapping_tensors_are_one_group():
     whole = torch.zeros(8)
     assert _find_shared_tensors({"a": whole, "b": whole[:1]}) == [{"a", "b"}]
     assert _find_shared_tensors({"b": whole[:4], "c": whole[4:], "d": whole[:1]}) == [{"b", "d"}, {"c"}]
@@ -162,7 +162,7 @@ def test_groups_of_overlapping_tensors():
     assert _find_shared_tensors({"m": torch.zeros(2, device="meta"), "e": torch.zeros(0)}) == []
 
 
-def test_ends_and_completeness():
+def test_tensors_that_cover_their_storage_are_complete():
     whole = torch.zeros(16, dtype=torch.float16)
     assert _end_ptr(whole[::4]) - whole.data_ptr() == 12 * 2 + 2
     assert _end_ptr(torch.zeros(0)) == torch.zeros(0).data_ptr()
@@ -170,7 +170,7 @@ def test_ends_and_completeness():
     assert storage_ptr(whole[1:]) == whole.data_ptr() and storage_size(whole[1:]) == 32
 
 
-def test_the_name_that_is_kept():
+def test_the_first_name_of_a_complete_tensor_is_kept():
     whole = torch.zeros(3, 3)
     state = {"a": whole, "b": whole[:1], "c": whole}
     assert _remove_duplicate_names(state) == {"a": ["b", "c"]}
@@ -195,7 +195,7 @@ class Untied(torch.nn.Module):
         self.b = torch.nn.Linear(8, 8)
 
 
-def test_a_module_with_shared_tensors(tmp_path):
+def test_shared_tensors_of_a_module_are_stored_once(tmp_path):
     model, metadata = Tied(), {"format": "pt"}
     save_model(model, tmp_path / "m", metadata=metadata)
     assert metadata == {"format": "pt"}
@@ -207,7 +207,7 @@ def test_a_module_with_shared_tensors(tmp_path):
     assert torch.equal(copy.b.weight, model.a.weight)
 
 
-def test_names_that_do_not_match_the_module(tmp_path):
+def test_names_that_do_not_match_the_module_are_refused(tmp_path):
     save_model(Tied(), tmp_path / "tied")
     with pytest.raises(RuntimeError, match=r'Missing key\(s\) in state_dict: "b.bias", "b.weight"'):
         load_model(Untied(), tmp_path / "tied")
@@ -217,7 +217,7 @@ def test_names_that_do_not_match_the_module(tmp_path):
         load_model(Tied(), tmp_path / "free")
 
 
-def test_a_file_with_the_other_name_of_a_group(tmp_path):
+def test_any_name_of_a_group_is_loaded(tmp_path):
     model = Tied()
     state = {name: tensor for name, tensor in model.state_dict().items() if name.startswith("b.")}
     save_file(state, tmp_path / "m")
@@ -226,7 +226,7 @@ def test_a_file_with_the_other_name_of_a_group(tmp_path):
     assert torch.equal(copy.a.weight, model.a.weight)
 
 
-def test_a_module_that_is_not_contiguous(tmp_path):
+def test_tensors_that_are_not_contiguous_are_stored_contiguously(tmp_path):
     model = torch.nn.Linear(4, 6)
     model.weight = torch.nn.Parameter(torch.randn(4, 6).t())
     with pytest.raises(ValueError, match=r"use save_model\(..., force_contiguous=True\)"):

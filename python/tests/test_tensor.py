@@ -103,7 +103,7 @@ def test_misaligned_tensors_are_read(tmp_path):
         assert np.array_equal(tensor.torch().numpy(), array)
 
 
-def test_scalar_and_empty_tensors():
+def test_scalar_and_empty_tensors_are_read():
     model = htensor.from_bytes(safetensors_bytes({"s": ("F32", (), np.float32(2.5).tobytes()), "e": ("F32", (0, 3), b"")}))
     assert model["s"].numpy() == 2.5 and model["s"].numpy().shape == () and model["s"][()] == 2.5
     assert model["s"].to("float64") == 2.5 and model["s"].strides == ()
@@ -118,7 +118,7 @@ def test_scalar_and_empty_tensors():
 
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("dtype", ["<f4", ">f4", ">i2", "<c8", "|b1"])
-def test_npy_of_either_order(tmp_path, dtype, order):
+def test_npy_of_either_order_is_in_place(tmp_path, dtype, order):
     array = np.asarray(np.arange(12).reshape(3, 4) % 5, dtype, order=order)
     np.save(tmp_path / "a.npy", array)
     tensor = htensor.open(tmp_path / "a.npy")["a"]
@@ -262,14 +262,14 @@ def test_stats_equal_those_of_numpy(every):
 
 
 @pytest.mark.parametrize("dtype", [name for name in DTYPES if name not in ("BF16", "F8_E4M3", "F8_E5M2", "BOOL")])
-def test_dlpack_into_numpy(every, dtype):
+def test_numpy_imports_dlpack(every, dtype):
     model, arrays = every
     array = np.from_dlpack(model[dtype])
     assert np.array_equal(array, arrays[dtype])
     assert model[dtype].__dlpack_device__() == (1, 0)
 
 
-def test_dlpack_options(every):
+def test_dlpack_honours_its_options(every):
     model, _ = every
     tensor = model["F32"]
     for options in ({"stream": 1}, {"dl_device": (2, 0)}):
@@ -327,7 +327,7 @@ def test_writes_to_torch_do_not_change_the_file(path, arrays):
     assert not tensor.any() and not from_dlpack.any()
 
 
-def test_tensor_verify(path):
+def test_tensor_verify_needs_a_seal(path):
     model = htensor.open(path)
     with pytest.raises(htensor.Error) as caught:
         model["ids"].verify()
@@ -395,7 +395,7 @@ def test_copy_to_writes_row_major_little_endian_bytes(path, arrays):
 
 def test_copy_to_needs_a_writable_buffer_of_the_size(path):
     tensor = htensor.open(path)["blk.0.bias"]
-    with pytest.raises(ValueError, match="has 24 bytes, but its buffer 23"):
+    with pytest.raises(ValueError, match="has 24 bytes, but its buffer has 23"):
         tensor.copy_to(bytearray(23))
     with pytest.raises(ValueError, match="not writable"):
         tensor.copy_to(bytes(24))

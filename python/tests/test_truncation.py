@@ -140,7 +140,7 @@ def test_model_in_memory_does_not_change(tmp_path):
 
 
 @pytest.mark.parametrize("backend", ["mmap", "pread"])
-def test_drop_in_reads_of_the_missing_half(tmp_path, backend):
+def test_drop_in_reads_of_the_missing_half_raise_error_with_their_code(tmp_path, backend):
     values = np.arange(ROWS * 256, dtype=np.float32).reshape(ROWS, 256)
     path = tmp_path / "m.safetensors"
     htensor.save(path, {"w": values})

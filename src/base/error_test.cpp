@@ -188,7 +188,7 @@ TEST(Error, stores_the_line_of_the_caller) {
   EXPECT_EQ(forwarded.where().line, second_before + 1);
 }
 
-TEST(Error, one_line_has_the_path_the_message_and_the_code) {
+TEST(Error, to_string_has_the_path_the_message_and_the_code) {
   EXPECT_EQ(to_string(full_error()), "model.ht: the data ends at byte 640 [truncated]");
   EXPECT_EQ(to_string(Error(ErrorCode::gap, "no_gap", "bytes 8 to 16 belong to no tensor")),
             "bytes 8 to 16 belong to no tensor [gap]");

@@ -182,7 +182,7 @@ Error describe(const SectionSlot& slot) noexcept {
     return Error(ErrorCode::read_failed, "mapped_pages_can_be_read",
                  "cannot read a page: its file was unmapped during the read")
         .with_hint("keep the model until all reads have returned");
-  } catch (...) {  // thrown by `Source::describe`, which may call the program
+  } catch (...) {  // for instance, `Source::describe` is out of memory
     return Error(ErrorCode::read_failed, "mapped_pages_can_be_read", {});
   }
 }

@@ -89,13 +89,13 @@ TEST_F(FaultTables, pages_that_the_section_shares_with_other_bytes_are_covered) 
   }));
 }
 
-TEST_F(FaultTables, the_smallest_section_limits_the_pages) {
+TEST_F(FaultTables, the_smallest_section_limits_the_replaced_pages) {
   const auto range = add();
   EXPECT_FALSE(
       guarded(part(0, 8), [&] { EXPECT_FALSE(guarded(part(1, 3), [&] { EXPECT_EQ(fault(2), 2U); })); }));
 }
 
-TEST_F(FaultTables, a_section_without_the_page_keeps_its_pages) {
+TEST_F(FaultTables, pages_of_a_section_without_the_faulting_page_are_not_replaced) {
   const auto range = add();
   const Bytes behind = part(5, 2).subspan(10);
   EXPECT_TRUE(guarded(behind, [&] {

@@ -15,8 +15,8 @@ class NearestName {
  public:
   explicit NearestName(std::string_view name) noexcept;
 
-  /// Compares one more candidate. Returns false if further calls have no effect: the distance is 0, or the
-  /// limit for all candidates, some milliseconds of work, is reached.
+  /// Compares one more candidate. Returns false if further calls have no effect: the distance is 0, or all
+  /// comparisons together have reached their cost limit of some milliseconds.
   bool consider(std::string_view candidate);
 
   [[nodiscard]] std::optional<std::string_view> found() const noexcept { return found_; }

@@ -69,8 +69,8 @@ void spin_until(Condition holds) noexcept {
   return lock;
 }
 
-/// The work of one call. Threads join until `max_workers` have joined or one has left; a thread leaves when
-/// no job is left to start.
+/// The work of one call of `run_all`. Threads join until `max_workers` have joined or one has left; a thread
+/// leaves when no job is left to start.
 class PoolTask {
  public:
   explicit PoolTask(std::size_t max_workers) noexcept : max_workers_(max_workers) {}

@@ -17,7 +17,7 @@
 namespace ht::inline v1 {
 namespace {
 
-// Registered before any thread exists: otherwise another thread might fork first.
+// Registered during static initialization: another thread might fork before a later registration.
 [[maybe_unused]] const int atfork_result = ::pthread_atfork(nullptr, nullptr, [] { ++detail::forks; });
 
 // Interval between calls of `meanwhile`.

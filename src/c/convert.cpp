@@ -89,7 +89,7 @@ const ht_difference* c_difference(const Differences::Tensor& tensor, Memory& mem
 
 // Edits, and the stored values that they refer to.
 struct Edits {
-  std::vector<MetadataEdit> all;
+  std::vector<MetadataEdit> edits;
   std::vector<std::vector<std::byte>> values;
 };
 
@@ -105,7 +105,7 @@ Result<Edits> metadata_edits(const ht_metadata_edit* edits, std::size_t count) {
     } else if (edits[i].text != nullptr) {
       edit.value = edits[i].text;
     }
-    read.all.push_back(std::move(edit));
+    read.edits.push_back(std::move(edit));
   }
   return read;
 }
@@ -114,8 +114,8 @@ Result<Edits> metadata_edits(const ht_metadata_edit* edits, std::size_t count) {
 
 Result<Conversion> conversion(const ht_convert_options* given, Work& work) {
   const auto read = HT_TRY(read_struct(given, "options"));
-  Conversion all;
-  ConvertOptions& convert = all.convert;
+  Conversion result;
+  ConvertOptions& convert = result.convert;
   convert.format = text_or_empty(read.format);
   convert.filter = HT_TRY(name_filter(read.filter));
   HT_TRY(add_renames(read, convert));
@@ -129,7 +129,7 @@ Result<Conversion> conversion(const ht_convert_options* given, Work& work) {
   convert.tensor_notes = read.plain == 0;
   convert.metadata = read.skip_metadata == 0;
   convert.shard_bytes = read.shard_bytes;
-  ApplyOptions& apply = all.apply;
+  ApplyOptions& apply = result.apply;
   apply.if_exists = read.force != 0 ? IfExists::replace : IfExists::fail;
   apply.round = read.round != 0;
   apply.drop_metadata = read.drop_metadata != 0;
@@ -137,35 +137,36 @@ Result<Conversion> conversion(const ht_convert_options* given, Work& work) {
   apply.lossy = read.lossy != 0;
   apply.seal = read.seal != 0;
   apply.work = HT_TRY(work.start(read.work));
-  all.module = text_or_empty(read.emit_mlir);
-  all.mlir.scope = text_or_empty(read.scope);
-  all.mlir.inline_below = read.inline_below;
-  all.dry_run = read.dry_run != 0;
-  return all;
+  result.module = text_or_empty(read.emit_mlir);
+  result.mlir.scope = text_or_empty(read.scope);
+  result.mlir.inline_below = read.inline_below;
+  result.dry_run = read.dry_run != 0;
+  return result;
 }
 
-void set_converted(const ConversionPlan& plan, const ApplyOptions& apply, const Converted& converted,
-                   const ht_converted** out) {
+void set_converted(const ConversionPlan& plan, const ApplyOptions& apply, const ConversionReport& converted,
+                   const ht_conversion_report** out) {
   if (out == nullptr) return;
-  ResultOf<ht_converted> result;
+  ResultOf<ht_conversion_report> result;
   Memory& memory = result.memory();
   const auto text = [&](const Path& path) { return memory.c_text(path.native()); };
   result->path = text(plan.model_path());
-  result->files = memory.each(plan.files, [&](const PlannedFile& file) { return text(file.path); });
-  result->file_bytes = memory.each(plan.files, [](const PlannedFile& file) { return file.bytes; });
+  result->files = memory.array_of(plan.files, [&](const PlannedFile& file) { return text(file.path); });
+  result->file_bytes = memory.array_of(plan.files, [](const PlannedFile& file) { return file.bytes; });
   result->file_count = plan.files.size();
   result->bytes = plan.bytes();
   result->reflink_bytes = converted.copied_by.reflink;
   result->direct_bytes = converted.copied_by.direct;
   result->copy_file_range_bytes = converted.copied_by.copy_file_range;
   result->read_write_bytes = converted.copied_by.read_write;
-  result->removed = memory.each(converted.removed, text);
+  result->removed = memory.array_of(converted.removed, text);
   result->removed_count = converted.removed.size();
   result->seal = c_path(converted.seal, memory);
   result->stale_seal = c_path(converted.stale_seal, memory);
-  result->losses = memory.each(plan.losses, [&](const Loss& loss) { return c_loss(loss, apply, memory); });
+  result->losses =
+      memory.array_of(plan.losses, [&](const Loss& loss) { return c_loss(loss, apply, memory); });
   result->loss_count = plan.losses.size();
-  result->warnings = memory.each(plan.warnings, [&](const Error& error) { return memory.error(error); });
+  result->warnings = memory.array_of(plan.warnings, [&](const Error& error) { return memory.error(error); });
   result->warning_count = plan.warnings.size();
   *out = std::move(result).release();
 }
@@ -177,23 +178,23 @@ using ht::c::call;
 using ht::c::require;
 
 ht_status ht_model_convert(const ht_model* model, const char* target, const ht_convert_options* options,
-                           const ht_converted** converted, ht_error** error) {
+                           const ht_conversion_report** converted, ht_error** error) {
   return call(error, [&]() -> Result<void> {
     HT_TRY(require(model != nullptr, "model"));
     HT_TRY(require(target != nullptr, "target"));
     ht::c::Work work;
-    const auto all = HT_TRY(ht::c::conversion(options, work));
-    const auto plan = HT_TRY(ht::plan_conversion(model->model, target, all.convert));
-    auto checked = HT_TRY(ht::c::checked_plan(plan, model->model, all));
-    HT_TRY(ht::c::check_module(plan, model->model, all));
-    ht::Converted done;
-    if (all.dry_run) {
+    const auto parsed = HT_TRY(ht::c::conversion(options, work));
+    const auto plan = HT_TRY(ht::plan_conversion(model->model, target, parsed.convert));
+    auto checked = HT_TRY(ht::c::checked_plan(plan, model->model, parsed));
+    HT_TRY(ht::c::check_module(plan, model->model, parsed));
+    ht::ConversionReport done;
+    if (parsed.dry_run) {
       done.removed = checked.removed();
     } else {
-      done = HT_TRY(std::move(checked).apply(all.apply.work));
-      HT_TRY(ht::c::write_module(plan, all));
+      done = HT_TRY(std::move(checked).apply(parsed.apply.work));
+      HT_TRY(ht::c::write_module(plan, parsed));
     }
-    ht::c::set_converted(plan, all.apply, done, converted);
+    ht::c::set_converted(plan, parsed.apply, done, converted);
     return {};
   });
 }
@@ -213,17 +214,17 @@ ht_status ht_diff(const ht_model* a, const ht_model* b, const ht_diff_options* o
     ht::c::ResultOf<ht_differences> result;
     auto& memory = result.memory();
     const auto names = [&](const std::vector<std::string>& list, const ht_string*& into, std::size_t& count) {
-      into = memory.each(list, [&](const std::string& name) { return memory.text(name); });
+      into = memory.array_of(list, [&](const std::string& name) { return memory.text(name); });
       count = list.size();
     };
-    result->same = found.same() ? 1 : 0;
-    result->same_tensors = found.same_tensors() ? 1 : 0;
+    result->same = found.is_same() ? 1 : 0;
+    result->same_tensors = found.has_same_tensors() ? 1 : 0;
     names(found.only_a, result->only_a, result->only_a_count);
     names(found.only_b, result->only_b, result->only_b_count);
     names(found.metadata.only_a, result->metadata_only_a, result->metadata_only_a_count);
     names(found.metadata.only_b, result->metadata_only_b, result->metadata_only_b_count);
     names(found.metadata.differ, result->metadata_differ, result->metadata_differ_count);
-    result->differ = memory.each(found.differ, [&](const ht::Differences::Tensor& tensor) {
+    result->differ = memory.array_of(found.differ, [&](const ht::Differences::Tensor& tensor) {
       return ht::c::c_difference(tensor, memory);
     });
     result->differ_count = found.differ.size();
@@ -233,19 +234,19 @@ ht_status ht_diff(const ht_model* a, const ht_model* b, const ht_diff_options* o
 }
 
 ht_status ht_edit_metadata(const char* path, const ht_metadata_edit* edits, size_t edit_count,
-                           const ht_edit_options* options, const ht_edited** edited, ht_error** error) {
+                           const ht_edit_options* options, const ht_edit_report** edited, ht_error** error) {
   return call(error, [&]() -> Result<void> {
     HT_TRY(require(path != nullptr, "path"));
-    const auto all = HT_TRY(ht::c::metadata_edits(edits, edit_count));
+    const auto parsed = HT_TRY(ht::c::metadata_edits(edits, edit_count));
     const auto read = HT_TRY(ht::c::read_struct(options, "options"));
     ht::c::Work work;
     ht::EditOptions edit_options;
     edit_options.grow = read.no_grow == 0;
     edit_options.max_header_bytes = read.max_header_bytes;
     edit_options.work = HT_TRY(work.start(read.work));
-    const auto done = HT_TRY(ht::edit_metadata(path, all.all, edit_options));
+    const auto done = HT_TRY(ht::edit_metadata(path, parsed.edits, edit_options));
     if (edited == nullptr) return {};
-    ht::c::ResultOf<ht_edited> result;
+    ht::c::ResultOf<ht_edit_report> result;
     result->changed = done.changed ? 1 : 0;
     result->moved_by = done.moved_by;
     result->seal = ht::c::c_path(done.seal, result.memory());

@@ -23,7 +23,7 @@ struct Conversion {
 [[nodiscard]] Result<Conversion> conversion(const ht_convert_options* given, Work& work);
 
 /// Sets `*out` to a new result that describes the plan and the files that were written. `out` may be null.
-void set_converted(const ConversionPlan& plan, const ApplyOptions& apply, const Converted& converted,
-                   const ht_converted** out);
+void set_converted(const ConversionPlan& plan, const ApplyOptions& apply, const ConversionReport& converted,
+                   const ht_conversion_report** out);
 
 }  // namespace ht::c

@@ -13,12 +13,12 @@ using testing::text;
 
 class CConvert : public testing::CApi {
  protected:
-  Handle<const ht_converted> convert(const Handle<ht_model>& model, std::string_view target,
-                                     const ht_convert_options& options) {
-    const ht_converted* converted = nullptr;
+  Handle<const ht_conversion_report> convert(const Handle<ht_model>& model, std::string_view target,
+                                             const ht_convert_options& options) {
+    const ht_conversion_report* converted = nullptr;
     EXPECT_EQ(ht_model_convert(model.get(), path(target).c_str(), &options, &converted, failed_.out()), HT_OK)
         << failed_;
-    return Handle<const ht_converted>(converted);
+    return Handle<const ht_conversion_report>(converted);
   }
   ht_status try_convert(const Handle<ht_model>& model, std::string_view target,
                         const ht_convert_options& options) {
@@ -94,7 +94,7 @@ TEST_F(CConvert, options_select_rename_and_cast) {
   EXPECT_EQ(describe(get(converted, "model.w")).type, HT_BF16);
 }
 
-TEST_F(CConvert, quantize_and_dequantize) {
+TEST_F(CConvert, tensors_are_quantized_and_dequantized) {
   const std::vector<std::int64_t> dims{2, 32};
   const std::vector<float> data(64, 0.5F);
   save("q.safetensors", {testing::dense("a.weight", HT_F32, dims, data)});
@@ -212,7 +212,7 @@ TEST_F(CConvert, differences_are_listed) {
 TEST_F(CConvert, metadata_is_edited) {
   with_metadata();
   const ht_metadata_edit edits[] = {{{"k", 0}, nullptr, "changed"}, {{"new", 0}, nullptr, "text"}};
-  const ht_edited* edited = nullptr;
+  const ht_edit_report* edited = nullptr;
   ASSERT_EQ(ht_edit_metadata(path("k.safetensors").c_str(), edits, 2, nullptr, &edited, failed_.out()), HT_OK)
       << failed_;
   EXPECT_EQ(edited->changed, 1);

@@ -48,7 +48,7 @@ Result<DlPackRow> dlpack_row(const AnyTensor& tensor, bool has_version) {
   std::string_view hint = type.is_block_encoded() ? "decode the blocks with ht_tensor_read"
                                                   : "copy the stored bytes with ht_tensor_copy_to";
   for (const auto& row : dlpack_types) {
-    if (!type.is_dense() || row.type != number_of(type.dtype, type.encoding)) continue;
+    if (!type.is_dense() || row.type != c_type(type.dtype, type.encoding)) continue;
     if (has_version || !row.needs_version) return row;
     hint = "use ht_tensor_to_dlpack_versioned or ht_tensor_read";
   }
@@ -97,33 +97,33 @@ Result<std::unique_ptr<Exported<Managed>>> exported(const AnyTensor& tensor, ht_
   constexpr bool has_version = std::is_same_v<Managed, DLManagedTensorVersioned>;
   HT_TRY(check_choice(access, HT_ACCESS_COPY, "access"));
   const auto row = HT_TRY(dlpack_row(tensor, has_version));
-  auto all = std::make_unique<Exported<Managed>>();
-  all->dims.assign(tensor.dims().begin(), tensor.dims().end());
+  auto result = std::make_unique<Exported<Managed>>();
+  result->dims.assign(tensor.dims().begin(), tensor.dims().end());
   if (access == HT_ACCESS_COPY) {
-    all->storage = HT_TRY(storage_of_copy(tensor, work));
-    all->strides.resize(all->dims.size());
-    layout::fill_row_major_strides(all->dims, all->strides);
+    result->storage = HT_TRY(storage_of_copy(tensor, work));
+    result->strides.resize(result->dims.size());
+    layout::fill_row_major_strides(result->dims, result->strides);
   } else {
-    all->storage = HT_TRY(storage_in_place(tensor, access, row.bits));
-    all->strides = HT_TRY(tensor.strides());
+    result->storage = HT_TRY(storage_in_place(tensor, access, row.bits));
+    result->strides = HT_TRY(tensor.strides());
   }
-  const Bytes bytes = all->storage.bytes();
-  DlTensor& dl = all->managed.dl_tensor;
+  const Bytes bytes = result->storage.bytes();
+  DlTensor& dl = result->managed.dl_tensor;
   dl.data = bytes.empty() ? nullptr : const_cast<std::byte*>(bytes.data());
   dl.device_type = dlpack_cpu;
-  dl.ndim = static_cast<std::int32_t>(all->dims.size());
+  dl.ndim = static_cast<std::int32_t>(result->dims.size());
   dl.dtype = {row.code, row.bits, 1};
-  dl.shape = all->dims.data();
-  dl.strides = all->strides.data();
-  all->managed.manager_ctx = all.get();
-  all->managed.deleter = [](Managed* self) { delete static_cast<Exported<Managed>*>(self->manager_ctx); };
+  dl.shape = result->dims.data();
+  dl.strides = result->strides.data();
+  result->managed.manager_ctx = result.get();
+  result->managed.deleter = [](Managed* self) { delete static_cast<Exported<Managed>*>(self->manager_ctx); };
   if constexpr (has_version) {
-    all->managed.major = dlpack_major;
-    all->managed.minor = dlpack_minor;
-    if (access == HT_ACCESS_READ_ONLY) all->managed.flags = dlpack_read_only;
-    if (access == HT_ACCESS_COPY) all->managed.flags = dlpack_is_copied;
+    result->managed.major = dlpack_major;
+    result->managed.minor = dlpack_minor;
+    if (access == HT_ACCESS_READ_ONLY) result->managed.flags = dlpack_read_only;
+    if (access == HT_ACCESS_COPY) result->managed.flags = dlpack_is_copied;
   }
-  return all;
+  return result;
 }
 
 template <class Managed>
@@ -161,7 +161,9 @@ Result<void> import_tensor(const DlTensor& dl, std::uint64_t flags, ht_tensor_to
                     .with_hint("pack the elements first"));
   }
   if (dl.ndim < 0 || (dl.ndim > 0 && dl.shape == nullptr))
-    return fail(ErrorCode::bad_shape, "dlpack_tensor_has_a_shape", "the tensor has no shape");
+    return fail(ErrorCode::bad_shape, "dlpack_tensor_has_a_shape",
+                "DLPack tensor has " + std::to_string(dl.ndim) + " dimensions" +
+                    (dl.ndim > 0 ? " but its shape is NULL" : ""));
   filled.rank = static_cast<std::uint32_t>(dl.ndim);
   filled.dims = dl.shape;
   filled.strides = dl.strides;

@@ -167,7 +167,7 @@ TEST_F(DlPack, splat_is_exported_as_a_copy_only) {
   EXPECT_NE(try_plain(tensor, HT_ACCESS_READ_ONLY), HT_OK);
 }
 
-TEST_F(DlPack, scalar_and_empty_tensors) {
+TEST_F(DlPack, scalar_and_empty_tensors_are_exported) {
   const std::vector<std::int64_t> none{};
   const std::vector<std::int64_t> zero{0, 4};
   const std::vector<float> one{2.5F};

@@ -48,12 +48,12 @@ void set_verification(const Verification& found, const ht_verification** out) {
   if (out == nullptr) return;
   ResultOf<ht_verification> result;
   Memory& memory = result.memory();
-  result->ok = found.ok() ? 1 : 0;
+  result->ok = found.is_intact() ? 1 : 0;
   result->verdict = static_cast<ht_verdict>(found.verdict);
   result->checked_bytes = found.checked_bytes;
   result->algorithm = static_cast<ht_hash>(found.algorithm);
   result->seal = found.seal.empty() ? nullptr : memory.c_text(found.seal.native());
-  result->bad = memory.each(found.bad, [&](const Verification::BadRange& range) -> const ht_bad_range* {
+  result->bad = memory.array_of(found.bad, [&](const Verification::BadRange& range) -> const ht_bad_range* {
     auto* const bad = memory.array<ht_bad_range>(1);
     *bad = {.file = memory.c_text(range.file.native()),
             .part = static_cast<ht_file_part>(range.part),
@@ -72,11 +72,11 @@ void set_diagnosis(const Model::Diagnosis& found, const ht_diagnosis** out) {
   const auto error = [&](const Error& each) { return memory.error(each); };
   result->format = memory.c_text(found.format);
   result->readable = found.is_readable ? 1 : 0;
-  result->problems = memory.each(found.problems, error);
+  result->problems = memory.array_of(found.problems, error);
   result->problem_count = found.problems.size();
-  result->warnings = memory.each(found.warnings, error);
+  result->warnings = memory.array_of(found.warnings, error);
   result->warning_count = found.warnings.size();
-  result->missing_files = memory.each(
+  result->missing_files = memory.array_of(
       found.missing_files, [&](const std::filesystem::path& path) { return memory.c_text(path.native()); });
   result->missing_file_count = found.missing_files.size();
   *out = std::move(result).release();
@@ -234,11 +234,11 @@ ht_status ht_model_hash(const ht_model* model, const ht_hash_options* options, c
     using File = ht::ModelDigests::File;
     result->digest = ht::c::c_digest(found.digest);
     result->files =
-        memory.each(found.files, [&](const File& file) { return memory.c_text(file.path.native()); });
+        memory.array_of(found.files, [&](const File& file) { return memory.c_text(file.path.native()); });
     result->file_digests =
-        memory.each(found.files, [](const File& file) { return ht::c::c_digest(file.digest); });
+        memory.array_of(found.files, [](const File& file) { return ht::c::c_digest(file.digest); });
     result->file_count = found.files.size();
-    result->tensors = memory.each(found.tensors, ht::c::c_digest);
+    result->tensors = memory.array_of(found.tensors, ht::c::c_digest);
     result->tensor_count = found.tensors.size();
     *hashes = std::move(result).release();
     return {};

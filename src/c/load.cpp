@@ -26,9 +26,9 @@ Result<LoadOptions> load_options(const ht_load_options* given, Work& work) {
   return options;
 }
 
-void set_loaded(const Loaded& loaded, const ht_loaded** out) {
+void set_loaded(const LoadReport& loaded, const ht_load_report** out) {
   if (out == nullptr) return;
-  ResultOf<ht_loaded> result;
+  ResultOf<ht_load_report> result;
   result->strategy = static_cast<ht_strategy>(loaded.choice.strategy);
   result->code = result.memory().c_text(loaded.choice.code);
   result->reason = result.memory().c_text(loaded.choice.reason);
@@ -53,7 +53,7 @@ using ht::Result;
 using ht::c::call;
 using ht::c::require;
 
-ht_status ht_model_load(const ht_model* model, const ht_load_options* options, const ht_loaded** loaded,
+ht_status ht_model_load(const ht_model* model, const ht_load_options* options, const ht_load_report** loaded,
                         ht_error** error) {
   return call(error, [&]() -> Result<void> {
     HT_TRY(require(model != nullptr, "model"));
@@ -67,7 +67,7 @@ ht_status ht_model_load(const ht_model* model, const ht_load_options* options, c
 ht_status ht_model_stream(const ht_model* model,
                           int (*consume)(void* context, size_t index, uint64_t offset, const void* data,
                                          size_t bytes),
-                          void* context, const ht_load_options* options, const ht_loaded** loaded,
+                          void* context, const ht_load_options* options, const ht_load_report** loaded,
                           ht_error** error) {
   return call(error, [&]() -> Result<void> {
     HT_TRY(require(model != nullptr, "model"));
@@ -84,7 +84,7 @@ ht_status ht_model_stream(const ht_model* model,
 }
 
 ht_status ht_model_load_into(const ht_model* model, void* (*place)(void* context, const ht_tensor_info* info),
-                             void* context, const ht_load_options* options, const ht_loaded** loaded,
+                             void* context, const ht_load_options* options, const ht_load_report** loaded,
                              ht_error** error) {
   return call(error, [&]() -> Result<void> {
     HT_TRY(require(model != nullptr, "model"));

@@ -12,10 +12,10 @@ using testing::sized;
 
 class CLoad : public testing::CApi {
  protected:
-  Handle<const ht_loaded> load(const Handle<ht_model>& model, const ht_load_options& options) {
-    const ht_loaded* loaded = nullptr;
+  Handle<const ht_load_report> load(const Handle<ht_model>& model, const ht_load_options& options) {
+    const ht_load_report* loaded = nullptr;
     EXPECT_EQ(ht_model_load(model.get(), &options, &loaded, failed_.out()), HT_OK) << failed_;
-    return Handle<const ht_loaded>(loaded);
+    return Handle<const ht_load_report>(loaded);
   }
 };
 
@@ -187,7 +187,7 @@ TEST_F(CLoad, cancel_ends_current_and_later_calls) {
   EXPECT_EQ(ht_model_load(other.get(), &options, nullptr, failed_.out()), HT_CANCELLED);
 }
 
-TEST_F(CLoad, cancel_from_another_thread_while_a_callback_runs) {
+TEST_F(CLoad, cancel_may_be_requested_on_another_thread_while_a_callback_runs) {
   const auto model = small_model();
   const Handle<ht_cancel> cancel(ht_cancel_create());
   auto work = sized<ht_work>();
@@ -217,7 +217,7 @@ TEST_F(CLoad, stream_passes_every_byte) {
     into.insert(into.end(), from, from + bytes);
     return 0;
   };
-  const ht_loaded* loaded = nullptr;
+  const ht_load_report* loaded = nullptr;
   ASSERT_EQ(ht_model_stream(model.get(), consume, &seen, nullptr, &loaded, failed_.out()), HT_OK) << failed_;
   EXPECT_EQ(loaded->bytes, 40U);
   ht_result_free(loaded);
@@ -239,10 +239,10 @@ TEST_F(CLoad, load_into_fills_the_memory_of_the_caller) {
     EXPECT_EQ(info->byte_size, info->index == 0 ? 24U : 16U);
     return std::string_view(info->name.data) == "n" ? context : nullptr;
   };
-  const ht_loaded* loaded = nullptr;
+  const ht_load_report* loaded = nullptr;
   ASSERT_EQ(ht_model_load_into(model.get(), place, numbers, nullptr, &loaded, failed_.out()), HT_OK)
       << failed_;
-  const Handle<const ht_loaded> owner(loaded);
+  const Handle<const ht_load_report> owner(loaded);
   EXPECT_EQ(loaded->bytes, 16U);
   EXPECT_EQ(numbers[1], longs_[1]);
   const auto overlap = [](void* context, const ht_tensor_info*) -> void* { return context; };

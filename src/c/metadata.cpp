@@ -10,8 +10,8 @@
 namespace ht::c {
 namespace {
 
-// Calls `use` with a zero of the C type in which arrays store numbers of this type. Strings and arrays have
-// no such type; `use` is not called for them.
+// Calls `use` with a zero of the C type that represents an array item of this type. Does not call `use` for
+// strings and arrays, which have no such type.
 template <class Use>
 void with_item_type(MetaType type, const Use& use) {
   switch (type) {
@@ -97,8 +97,8 @@ class ValueWriter {
   Result<void> integer(Wide value, Wide max) {
     if (value > max || value < Wide{std::numeric_limits<T>::min()}) {
       return fail(ErrorCode::dtype_mismatch, "number_fits_its_type",
-                  "the number " + std::to_string(value) + " does not fit a type with the largest value " +
-                      std::to_string(max));
+                  "number " + std::to_string(value) + " is outside the range " +
+                      std::to_string(Wide{std::numeric_limits<T>::min()}) + " to " + std::to_string(max));
     }
     number(static_cast<T>(value));
     return {};
@@ -187,7 +187,7 @@ ht_value to_c(const MetaValue& value, Memory& memory) {  // NOLINT(misc-no-recur
     c.as.u64 = *flag ? 1 : 0;
   } else if (const auto real = value.real()) {
     c.as.f64 = *real;
-  } else if (const auto natural = value.natural()) {
+  } else if (const auto natural = value.unsigned_integer()) {
     c.as.u64 = *natural;  // also for a signed number: `i64` has the same bits
   } else {
     c.as.i64 = value.integer().value_or(0);

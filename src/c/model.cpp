@@ -33,7 +33,7 @@ ht_tensor_info describe_entry(const Model& model, std::size_t index) noexcept {
   info.size = sizeof info;
   info.name = view(entry.name);
   info.index = index;
-  info.type = number_of(entry.dtype, entry.encoding);
+  info.type = c_type(entry.dtype, entry.encoding);
   info.type_name = type.is_known() ? type.name.data() : "";
   info.bits = static_cast<std::uint32_t>(type.bits);
   info.block_elements = type.block_elements;

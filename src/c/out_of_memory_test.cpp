@@ -160,7 +160,7 @@ TEST_F(COutOfMemory, every_function_returns_out_of_memory) {
     return status;
   });
   run_with_failing_allocations("load", [&](ht_error** e) {
-    const ht_loaded* loaded = nullptr;
+    const ht_load_report* loaded = nullptr;
     const auto status = ht_model_load(model.get(), nullptr, &loaded, e);
     ht_result_free(loaded);
     return status;
@@ -235,7 +235,7 @@ TEST_F(COutOfMemory, every_function_returns_out_of_memory) {
   force.force = 1;
   const std::string target = path("another_name_that_is_too_long_for_a_short_string.gguf");
   run_with_failing_allocations("convert", [&](ht_error** e) {
-    const ht_converted* converted = nullptr;
+    const ht_conversion_report* converted = nullptr;
     const auto status = ht_model_convert(model.get(), target.c_str(), &force, &converted, e);
     ht_result_free(converted);
     return status;
@@ -248,7 +248,7 @@ TEST_F(COutOfMemory, every_function_returns_out_of_memory) {
   });
   const ht_metadata_edit edit{{"key", 0}, nullptr, "a value that is too long for a short string"};
   run_with_failing_allocations("edit", [&](ht_error** e) {
-    const ht_edited* edited = nullptr;
+    const ht_edit_report* edited = nullptr;
     const auto status = ht_edit_metadata(gguf.c_str(), &edit, 1, nullptr, &edited, e);
     ht_result_free(edited);
     return status;
@@ -266,7 +266,7 @@ TEST_F(COutOfMemory, every_function_returns_out_of_memory) {
   options.metadata = &item;
   options.metadata_count = 1;
   run_with_failing_allocations("save", [&](ht_error** e) {
-    const ht_converted* converted = nullptr;
+    const ht_conversion_report* converted = nullptr;
     const auto status = ht_save(target.c_str(), tensors, 2, &options, &converted, e);
     ht_result_free(converted);
     return status;
@@ -349,7 +349,7 @@ TEST_F(COutOfMemory, first_use_of_a_model_returns_out_of_memory) {
   read.strategy = HT_STRATEGY_READ;
   run_with_failing_allocations("load", [&](ht_error** e) {
     const auto model = try_open(file, e);
-    const ht_loaded* loaded = nullptr;
+    const ht_load_report* loaded = nullptr;
     const auto status = model == nullptr ? HT_OUT_OF_MEMORY : ht_model_load(model.get(), &read, &loaded, e);
     ht_result_free(loaded);
     return status;
@@ -394,7 +394,7 @@ TEST_F(COutOfMemory, conversions_with_seal_shards_and_quantization_return_out_of
   const auto model = open("source.safetensors");
   const auto convert = [&](const char* name, const std::string& target, const ht_convert_options& options) {
     run_with_failing_allocations(name, [&](ht_error** e) {
-      const ht_converted* converted = nullptr;
+      const ht_conversion_report* converted = nullptr;
       const auto status = ht_model_convert(model.get(), target.c_str(), &options, &converted, e);
       ht_result_free(converted);
       return status;
@@ -416,7 +416,7 @@ TEST_F(COutOfMemory, conversions_with_seal_shards_and_quantization_return_out_of
   EXPECT_TRUE(std::filesystem::exists(path("sealed.irpa.htseal")));
   EXPECT_EQ(describe(get(open("quantized.gguf"), "w")).type, HT_Q8_0);
   for (const auto& entry : std::filesystem::directory_iterator(path(""))) {
-    EXPECT_EQ(entry.path().filename().string().find(".tmp"), std::string::npos) << entry.path();
+    EXPECT_EQ(entry.path().filename().string().find(".part"), std::string::npos) << entry.path();
   }
 }
 

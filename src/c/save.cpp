@@ -107,15 +107,15 @@ struct SaveInput {
 Result<void> read_arguments(const ht_tensor_to_save* tensors, std::size_t count,
                             const ht_save_options* options, SaveInput& into) {
   const auto read = HT_TRY(read_struct(options, "options"));
-  auto all = HT_TRY(conversion(read.convert, into.work));
-  if (!all.module.empty()) {
+  auto parsed = HT_TRY(conversion(read.convert, into.work));
+  if (!parsed.module.empty()) {
     return fail(
         Error(ErrorCode::bad_state, "mlir_module_needs_a_model", "tensors in memory have no MLIR module")
             .with_hint("save the tensors, then convert the file with emit_mlir"));
   }
-  into.dry_run = all.dry_run;
+  into.dry_run = parsed.dry_run;
   into.tensors = HT_TRY(to_save(tensors, count));
-  into.options = {.convert = std::move(all.convert), .apply = std::move(all.apply)};
+  into.options = {.convert = std::move(parsed.convert), .apply = std::move(parsed.apply)};
   into.options.metadata = HT_TRY(metadata_to_save(read.metadata, read.metadata_count));
   return {};
 }
@@ -128,13 +128,13 @@ using ht::c::call;
 using ht::c::require;
 
 ht_status ht_save(const char* target, const ht_tensor_to_save* tensors, size_t tensor_count,
-                  const ht_save_options* options, const ht_converted** converted, ht_error** error) {
+                  const ht_save_options* options, const ht_conversion_report** converted, ht_error** error) {
   return call(error, [&]() -> Result<void> {
     HT_TRY(require(target != nullptr, "target"));
     ht::c::SaveInput saving;
     HT_TRY(ht::c::read_arguments(tensors, tensor_count, options, saving));
     const auto plan = HT_TRY(ht::plan_save(target, saving.tensors, saving.options));
-    ht::Converted done;
+    ht::ConversionReport done;
     if (saving.dry_run) {
       // Losses that are not allowed are listed, and are not an error.
       auto checked = saving.options;

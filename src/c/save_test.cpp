@@ -29,10 +29,10 @@ class CSave : public testing::CApi {
 
 TEST_F(CSave, result_lists_the_file) {
   const auto tensor = dense("w", HT_F32, two_by_three_, floats_);
-  const ht_converted* saved = nullptr;
+  const ht_conversion_report* saved = nullptr;
   ASSERT_EQ(ht_save(path("w.safetensors").c_str(), &tensor, 1, nullptr, &saved, failed_.out()), HT_OK)
       << failed_;
-  const Handle<const ht_converted> owner(saved);
+  const Handle<const ht_conversion_report> owner(saved);
   EXPECT_EQ(saved->path, path("w.safetensors"));
   ASSERT_EQ(saved->file_count, 1U);
   EXPECT_EQ(saved->file_bytes[0], std::filesystem::file_size(path("w.safetensors")));
@@ -87,7 +87,7 @@ TEST_F(CSave, strided_elements_are_whole_bytes) {
   EXPECT_EQ(failed_.rule(), "strided_elements_are_whole_bytes");
 }
 
-TEST_F(CSave, array_elements_of_a_later_version_are_larger) {
+TEST_F(CSave, array_of_structs_of_a_later_version_is_read) {
   struct Later {
     ht_tensor_to_save known;
     std::uint64_t field;
@@ -217,10 +217,10 @@ TEST_F(CSave, conversion_applies_to_saved_tensors) {
   options.convert = &convert;
   EXPECT_EQ(try_save({tensor}, &options), HT_WOULD_LOSE);
   convert.round = 1;
-  const ht_converted* saved = nullptr;
+  const ht_conversion_report* saved = nullptr;
   ASSERT_EQ(ht_save(path("h.safetensors").c_str(), &tensor, 1, &options, &saved, failed_.out()), HT_OK)
       << failed_;
-  const Handle<const ht_converted> owner(saved);
+  const Handle<const ht_conversion_report> owner(saved);
   ASSERT_EQ(saved->loss_count, 1U);
   EXPECT_EQ(text(saved->losses[0]->name), "w");
   EXPECT_EQ(describe(get(open("h.safetensors"), "w")).type, HT_F16);
@@ -232,10 +232,10 @@ TEST_F(CSave, dry_run_writes_nothing) {
   convert.dry_run = 1;
   auto options = sized<ht_save_options>();
   options.convert = &convert;
-  const ht_converted* plan = nullptr;
+  const ht_conversion_report* plan = nullptr;
   ASSERT_EQ(ht_save(path("d.safetensors").c_str(), &tensor, 1, &options, &plan, failed_.out()), HT_OK)
       << failed_;
-  const Handle<const ht_converted> owner(plan);
+  const Handle<const ht_conversion_report> owner(plan);
   EXPECT_GT(plan->bytes, 24U);
   EXPECT_FALSE(std::filesystem::exists(path("d.safetensors")));
 }
@@ -264,13 +264,13 @@ TEST_F(CSave, dry_run_lists_the_files_of_a_set_that_a_save_removes) {
   ASSERT_EQ(ht_save(target.c_str(), tensors.data(), 2, &options, nullptr, failed_.out()), HT_OK) << failed_;
   convert.force = 1;
   convert.dry_run = 1;
-  const ht_converted* plan = nullptr;
+  const ht_conversion_report* plan = nullptr;
   ASSERT_EQ(ht_save(target.c_str(), tensors.data(), 1, &options, &plan, failed_.out()), HT_OK) << failed_;
-  const Handle<const ht_converted> planned(plan);
+  const Handle<const ht_conversion_report> planned(plan);
   convert.dry_run = 0;
-  const ht_converted* saved = nullptr;
+  const ht_conversion_report* saved = nullptr;
   ASSERT_EQ(ht_save(target.c_str(), tensors.data(), 1, &options, &saved, failed_.out()), HT_OK) << failed_;
-  const Handle<const ht_converted> done(saved);
+  const Handle<const ht_conversion_report> done(saved);
   ASSERT_GT(saved->removed_count, 0U);
   ASSERT_EQ(plan->removed_count, saved->removed_count);
   for (std::size_t i = 0; i < plan->removed_count; ++i) EXPECT_STREQ(plan->removed[i], saved->removed[i]);

@@ -158,7 +158,7 @@ ht_status ht_tensor_read(const ht_tensor* tensor, const ht_slice* slices, size_t
     const auto read = HT_TRY(ht::c::read_struct(options, "options"));
     ht::AnyTensor::ReadOptions read_options;
     const auto stored = tensor->tensor.type();
-    if (read.type != HT_TYPE_UNKNOWN && read.type != ht::c::number_of(stored.dtype, stored.encoding))
+    if (read.type != HT_TYPE_UNKNOWN && read.type != ht::c::c_type(stored.dtype, stored.encoding))
       read_options.dtype = HT_TRY(ht::c::known_dtype(read.type, "type"));
     const auto rounding = HT_TRY(ht::c::rounding(read.rounding, read.saturate, read.seed));
     if (read.rounding != HT_ROUND_NONE) read_options.rounding = rounding;

@@ -180,7 +180,7 @@ Exit unknown_verb(std::string_view name, bool json) {
 std::string verb_lines() {
   std::string out;
   for (const auto& verb : verbs) out += fmt::format("  {:<9} {}\n", verb.name, verb.summary);
-  return out += "\nSee `htensor VERB --help` for the options and an example of each.\n";
+  return out += "\nSee `htensor VERB --help` for the options and an example of VERB.\n";
 }
 
 // "Example:" and its commands, each on a line.
@@ -226,7 +226,7 @@ void add_common(CLI::App& app, Common& common, std::string& progress) {
   add_flag(app, "--jsonl", common.jsonl, "Print one JSON object per line");
   add_flag(app, "-q,--quiet", common.quiet, "Print only results and errors");
   add_choice(app, "--progress", progress, {"always", "auto", "never"},
-             "When to show a progress bar on stderr; auto: if it is a terminal");
+             "When to show a progress bar on stderr; auto: if stderr is a terminal");
   for (const auto* name : {"--json", "--jsonl", "--quiet", "--progress"}) {
     app.get_option(name)->group("Global options");
   }

@@ -179,8 +179,9 @@ void add_filter(CLI::App& verb, NameFilter& filter) {
         description);
     allow_repeating(*added->type_name("GLOB"));
   };
-  add("--filter", &Patterns::include, "Select tensors whose names match *, ?, [a-z], {a,b}; may be repeated");
-  add("--exclude", &Patterns::exclude, "Exclude tensors whose names match; may be repeated");
+  add("--filter", &Patterns::include,
+      "Select tensors whose names match GLOB, a pattern of *, ?, [a-z], {a,b}; may be repeated");
+  add("--exclude", &Patterns::exclude, "Exclude tensors whose names match GLOB; may be repeated");
 }
 
 }  // namespace ht::cli

@@ -74,7 +74,7 @@ class CliTerminal : public Cli {
   }
 };
 
-TEST_F(CliTerminal, tables_fit_its_width) {
+TEST_F(CliTerminal, tables_fit_the_terminal) {
   const std::string name = "model.layers.0.模型.self_attn.weight";
   write_safetensors("s.safetensors",
                     "{\"" + name + R"(":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)" + "\"" + name +
@@ -91,7 +91,7 @@ TEST_F(CliTerminal, tables_fit_its_width) {
   EXPECT_THAT(run("ls -q s.safetensors", "COLUMNS=40").out, HasSubstr(name + "2  "));
 }
 
-TEST_F(CliTerminal, trees_fit_its_width) {
+TEST_F(CliTerminal, trees_fit_the_terminal) {
   write_safetensors("s.safetensors",
                     R"({"model.a_very_long_模型_part_of_a_name.weight":)"
                     R"({"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
@@ -110,7 +110,7 @@ TEST_F(CliTerminal, trees_fit_its_width) {
   EXPECT_THAT(run("ls -q --tree s.safetensors", "COLUMNS=20").out, Not(HasSubstr("…")));
 }
 
-TEST_F(CliTerminal, metadata_fits_its_width) {
+TEST_F(CliTerminal, metadata_fits_the_terminal) {
   write_safetensors("s.safetensors",
                     R"({"__metadata__":{"a.key.that.is.not.short":"and a value that is not short either",)"
                     R"("k":"a value that is not short at all"},)"

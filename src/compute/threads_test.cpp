@@ -70,13 +70,13 @@ Tensor<D, Rank<2>> rows() {
   return random_tensor<D>(Rank<2>(1201, 523), 1);
 }
 
-TYPED_TEST(ThreadsOf, softmax) {
+TYPED_TEST(ThreadsOf, do_not_change_softmax) {
   const auto x = rows<TypeParam>();
   expect_same_bits([&](Workers* workers) { return softmax(x, {.workers = workers}); });
   expect_same_bits([&](Workers* workers) { return log_softmax(x.transpose(), {.workers = workers}); });
 }
 
-TYPED_TEST(ThreadsOf, norms) {
+TYPED_TEST(ThreadsOf, do_not_change_norms) {
   const auto x = rows<TypeParam>();
   const auto weight = random_tensor<TypeParam>(Rank<1>(523), 2);
   expect_same_bits([&](Workers* workers) { return rms_norm(x, weight, 1e-5, {.workers = workers}); });
@@ -85,7 +85,7 @@ TYPED_TEST(ThreadsOf, norms) {
   expect_same_bits([&](Workers* workers) { return layer_norm(x, weight, 1e-5, {.workers = workers}); });
 }
 
-TYPED_TEST(ThreadsOf, activations) {
+TYPED_TEST(ThreadsOf, do_not_change_activations) {
   const auto x = rows<TypeParam>();
   const auto gate = random_tensor<TypeParam>(x.shape(), 2);
   expect_same_bits([&](Workers* workers) { return silu(x, {.workers = workers}); });
@@ -95,7 +95,7 @@ TYPED_TEST(ThreadsOf, activations) {
   expect_same_bits([&](Workers* workers) { return swiglu(gate, x, {.workers = workers}); });
 }
 
-TYPED_TEST(ThreadsOf, rope) {
+TYPED_TEST(ThreadsOf, do_not_change_rope) {
   const auto x = random_tensor<TypeParam>(Rank<3>(301, 13, 128), 1);
   for (const auto pairs : {RopeOptions::Pairs::interleaved, RopeOptions::Pairs::halves}) {
     expect_same_bits([&](Workers* workers) {
@@ -104,12 +104,12 @@ TYPED_TEST(ThreadsOf, rope) {
   }
 }
 
-TYPED_TEST(ThreadsOf, argmax) {
+TYPED_TEST(ThreadsOf, do_not_change_argmax) {
   const auto x = rows<TypeParam>();
   expect_same_bits([&](Workers* workers) { return ht::argmax(x, {.workers = workers}); });
 }
 
-TYPED_TEST(ThreadsOf, conv2d) {
+TYPED_TEST(ThreadsOf, do_not_change_conv2d) {
   const auto x = random_tensor<TypeParam>(Rank<4>(3, 6, 61, 59), 1);
   const auto weight = random_tensor<TypeParam>(Rank<4>(8, 3, 3, 3), 2);
   const auto bias = random_tensor<TypeParam>(Rank<1>(8), 3);
@@ -128,7 +128,7 @@ void expect_same_rows(const W& table) {
   expect_same_bits([&](Workers* workers) { return embedding<To>(table, ids, {.workers = workers}); });
 }
 
-TYPED_TEST(ThreadsOf, embedding) {
+TYPED_TEST(ThreadsOf, do_not_change_embedding) {
   const auto table = random_tensor<F32>(Rank<2>(50, 512), 1);
   expect_same_rows<TypeParam>(table);
   expect_same_rows<TypeParam>(must(cast_lossy<BF16>(table)));
@@ -148,7 +148,7 @@ void expect_same_products(const W& weights, bool int8 = false) {
   }
 }
 
-TEST(ThreadsOfLinear, dense_weights) {
+TEST(ThreadsOfLinear, do_not_change_products_with_dense_weights) {
   const auto weights = random_tensor<F32>(Rank<2>(1001, 520), 1);
   expect_same_products(weights);
   expect_same_products(must(cast_lossy<BF16>(weights)));
@@ -159,7 +159,7 @@ class ThreadsOfLinearWith : public ::testing::Test {};
 using Encodings = ::testing::Types<Q4_K, Q6_K, Q8_0>;
 TYPED_TEST_SUITE(ThreadsOfLinearWith, Encodings);
 
-TYPED_TEST(ThreadsOfLinearWith, weights_in_blocks) {
+TYPED_TEST(ThreadsOfLinearWith, do_not_change_products_with_weights_in_blocks) {
   const auto weights = must(cast_lossy<TypeParam>(random_tensor<F32>(Rank<2>(1501, 512), 1)));
   expect_same_products(weights, false);
   expect_same_products(weights, true);

@@ -30,7 +30,7 @@ struct F8_E3M4 {
 // A device whose memory the host can own and describe, but not read.
 struct UnreadableDevice {
   static constexpr std::string_view name = "UnreadableDevice";
-  static constexpr bool host_accessible = false;
+  static constexpr bool is_host_accessible = false;
   template <class D>
   static constexpr bool stores = true;
 };
@@ -221,7 +221,7 @@ TEST(UsersDevice, adds_in_place_by_the_same_function) {
   EXPECT_TRUE(fails(add_into(device_side, row), ErrorCode::shape_mismatch, "shapes_are_equal"));
 }
 
-TEST(UsersDevice, runs_its_own_function_before_a_host_loop) {
+TEST(UsersDevice, prefers_its_own_function_to_a_host_loop) {
   using Vector = Tensor<F32, Rank<1>, user::Accelerator>;
   const auto x = must(Vector::of(Rank<1>(3), {1.F, 2.F, 4.F}));
   const int sums = user::Accelerator::sums;

@@ -19,7 +19,7 @@ namespace user {
 struct Arena {
   using Slices = ht::SliceList<ht::slice::Core>;
   static constexpr std::string_view name = "Arena";
-  static constexpr bool host_accessible = true;
+  static constexpr bool is_host_accessible = true;
   template <class D>
   static constexpr bool stores = !std::same_as<D, ht::C64>;
 
@@ -37,7 +37,7 @@ struct Arena {
 struct InvertingDevice {
   using Slices = ht::SliceList<ht::slice::Core>;
   static constexpr std::string_view name = "InvertingDevice";
-  static constexpr bool host_accessible = false;
+  static constexpr bool is_host_accessible = false;
   template <class D>
   static constexpr bool stores = D::bits <= 32;
   template <class Slice, class D>
@@ -92,7 +92,7 @@ struct InvertingDevice {
 struct Accelerator {
   using Slices = ht::SliceList<ht::slice::Core>;
   static constexpr std::string_view name = "Accelerator";
-  static constexpr bool host_accessible = true;
+  static constexpr bool is_host_accessible = true;
   template <class D>
   static constexpr bool stores = std::same_as<D, ht::F32>;
   template <class Slice, class D>

@@ -59,8 +59,8 @@ ht::Result<void> read_tensor(std::istream& line, std::uint64_t data_begin, ht::C
   return builder.add(entry);
 }
 
-ht::Result<ht::Parsed> parse(const ht::Seen& seen, std::uint64_t /*file_bytes*/,
-                             const ht::ParseOptions& /*options*/) {
+ht::Result<ht::ParseResult> parse(const ht::FileParts& seen, std::uint64_t /*file_bytes*/,
+                                  const ht::ParseOptions& /*options*/) {
   ++parsed;
   const auto fixed = seen.range(0, fixed_bytes);
   if (!fixed) return ht::Need{0, fixed_bytes};
@@ -80,7 +80,7 @@ ht::Result<ht::Parsed> parse(const ht::Seen& seen, std::uint64_t /*file_bytes*/,
   return std::move(builder).build();
 }
 
-ht::Result<ht::Encoded> encode(const ht::Catalog& catalog, const ht::EncodeOptions& layout) {
+ht::Result<ht::EncodedFile> encode(const ht::Catalog& catalog, const ht::EncodeOptions& layout) {
   ++encoded;
   const std::uint64_t alignment = std::max<std::uint64_t>(layout.alignment, 16);
   std::ostringstream text;
@@ -89,7 +89,7 @@ ht::Result<ht::Encoded> encode(const ht::Catalog& catalog, const ht::EncodeOptio
     for (const std::byte byte : value.bytes()) text << ' ' << std::to_integer<unsigned>(byte);
     text << '\n';
   }
-  ht::Encoded file;
+  ht::EncodedFile file;
   std::uint64_t end = 0;
   for (const ht::Entry& entry : catalog) {
     if (entry.encoding != ht::EncodingTag::dense || entry.byte_order == ht::ByteOrder::big ||
@@ -136,9 +136,10 @@ ht::Result<ht::Format::EditedHeader> edit(const ht::Format::HeaderEdit& edit) {
   builder.metadata() = edit.metadata;
   for (const ht::Entry& entry : edit.catalog) HT_TRY(builder.add(entry));
   auto header = HT_TRY(encode(HT_TRY(std::move(builder).build()), {})).header;
-  finish(header, ht::load_le<std::uint64_t>(edit.seen.subspan(16)));
-  return ht::Format::EditedHeader{.bytes = std::move(header),
-                                  .old_bytes = ht::load_le<std::uint64_t>(edit.seen.subspan(magic.size()))};
+  finish(header, ht::load_le<std::uint64_t>(edit.prefix.subspan(16)));
+  return ht::Format::EditedHeader{
+      .bytes = std::move(header),
+      .replaced_bytes = ht::load_le<std::uint64_t>(edit.prefix.subspan(magic.size()))};
 }
 
 constexpr ht::Format format(ht::Format::Sharding sharding) {
@@ -200,18 +201,18 @@ class CallersFormat : public ::testing::Test {
     return std::move(model).value();
   }
 
-  Converted converted(const Model& model, std::string_view target, ConvertOptions options = {},
-                      const ApplyOptions& apply_options = {}) {
+  ConversionReport converted(const Model& model, std::string_view target, ConvertOptions options = {},
+                             const ApplyOptions& apply_options = {}) {
     options.formats = formats_;
     auto done = convert(model, folder_ / target, options, apply_options);
     if (!done) ADD_FAILURE() << to_string(done.error());
-    return done ? *std::move(done) : Converted{};
+    return done ? *std::move(done) : ConversionReport{};
   }
 
   static void expect_same(const Model& a, const Model& b) {
     const auto found = diff(a, b);
     ASSERT_TRUE(found) << to_string(found.error());
-    EXPECT_TRUE(found->same());
+    EXPECT_TRUE(found->is_same());
   }
 
   testing::TemporaryFolder folder_;
@@ -276,7 +277,7 @@ TEST_F(CallersFormat, edit_reads_and_checks_the_header_once) {
   EXPECT_EQ(model.catalog().metadata().find("author")->text(), "another author with a longer name");
   const auto found = diff(before, model);
   ASSERT_TRUE(found) << to_string(found.error());
-  EXPECT_TRUE(found->same_tensors());
+  EXPECT_TRUE(found->has_same_tensors());
 }
 
 TEST_F(CallersFormat, is_finished_with_the_checksum_of_its_data) {
@@ -319,7 +320,7 @@ TEST_F(CallersFormat, is_split_into_shards_and_merged) {
     expect_same(model, set);
     EXPECT_TRUE(ht::verify(set));
     EXPECT_TRUE(ht::verify(set.at(0).value()));
-    EXPECT_TRUE(ht::compare_with_seal(opens_all, {.formats = formats_})->ok());
+    EXPECT_TRUE(ht::compare_with_seal(opens_all, {.formats = formats_})->is_intact());
     expect_same(model, opened(folder_ / "set"));
     converted(set, "back.safetensors", {}, {.if_exists = IfExists::replace});
     EXPECT_EQ(read_file(folder_ / "back.safetensors"), read_file(folder_ / "source.safetensors"));

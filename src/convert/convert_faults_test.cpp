@@ -94,7 +94,7 @@ class FailingConversion : public ::testing::Test {
   struct Run {
     Files before;
     Files after;
-    Result<Converted> done;
+    Result<ConversionReport> done;
     std::map<Call, int> calls;
   };
 
@@ -132,7 +132,7 @@ class FailingConversion : public ::testing::Test {
       if (!has_seal) continue;
       const auto verified = compare_with_seal(folder / name);
       ASSERT_TRUE(verified) << name << ": " << to_string(verified.error());
-      EXPECT_TRUE(verified->ok()) << name;
+      EXPECT_TRUE(verified->is_intact()) << name;
     }
   }
 

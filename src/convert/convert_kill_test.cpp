@@ -84,7 +84,7 @@ class Killed : public ::testing::Test {
     const auto seal = read_file(folder_ / "t.irpa.htseal");
     const auto sealed = seal == seals_[0] ? 0 : 1;
     EXPECT_TRUE(seal == seals_[0] || seal == seals_[1]) << "is neither the old nor the new seal";
-    EXPECT_EQ(verified->ok(), sealed == after);
+    EXPECT_EQ(verified->is_intact(), sealed == after);
     EXPECT_TRUE(sealed == after || (after == before && sealed == 1 - before))
         << "a new file has the old seal";
     between_ += static_cast<int>(sealed != after);

@@ -207,7 +207,7 @@ RandomModel random_model() {
   return model;
 }
 
-Result<Encoded> encoded_as(std::string_view format, const RandomModel& model) {
+Result<EncodedFile> encoded_as(std::string_view format, const RandomModel& model) {
   CatalogBuilder builder(format);
   for (const auto& tensor : model.tensors) {
     HT_TRY(builder.add({.name = tensor.name,
@@ -248,7 +248,7 @@ struct AnyModel : ConvertPairs {
     RC_ASSERT(back.has_value());
     const auto differences = diff(model, back->model);
     RC_ASSERT(differences.has_value());
-    RC_ASSERT(differences->same());
+    RC_ASSERT(differences->is_same());
     RC_ASSERT(!HasFailure());
     ++round_trips;
   }

@@ -141,7 +141,7 @@ TEST_F(Converting, overwriting_the_source_is_safe) {
   const auto after = open(source_);
   EXPECT_EQ(after.catalog().size(), 1U);
   EXPECT_EQ(before.catalog().size(), 4U);
-  EXPECT_TRUE(before.raw("odd")) << "an open model keeps the replaced file";
+  EXPECT_TRUE(before.storage("odd")) << "an open model keeps the replaced file";
 }
 
 TEST_F(Converting, seals_from_the_copied_bytes) {
@@ -153,7 +153,7 @@ TEST_F(Converting, seals_from_the_copied_bytes) {
     ASSERT_TRUE(done) << to_string(done.error());
     ASSERT_TRUE(done->seal);
     const auto during_conversion = read_file(*done->seal);
-    EXPECT_TRUE(compare_with_seal(target).value().ok());
+    EXPECT_TRUE(compare_with_seal(target).value().is_intact());
     ASSERT_TRUE(ht::seal(open(target)));
     EXPECT_EQ(read_file(*done->seal), during_conversion) << "conversion and `seal` write the same seal";
   }
@@ -170,7 +170,7 @@ TEST_F(Converting, seals_alignment_gaps_and_holes) {
           convert(source, target, options, {.if_exists = IfExists::replace, .lossy = true, .seal = true});
       ASSERT_TRUE(done) << to_string(done.error());
       const auto during_conversion = read_file(*done->seal);
-      EXPECT_TRUE(compare_with_seal(target).value().ok());
+      EXPECT_TRUE(compare_with_seal(target).value().is_intact());
       ASSERT_TRUE(ht::seal(open(target)));
       EXPECT_EQ(read_file(*done->seal), during_conversion) << "conversion and `seal` write the same seal";
     }
@@ -183,14 +183,14 @@ TEST_F(Converting, splits_into_shards_of_one_model) {
   EXPECT_EQ(done.written.size(), 3U);
   const auto index = folder_ / "m.safetensors.index.json";
   expect_same_tensors(source, open(index));
-  EXPECT_TRUE(compare_with_seal(index).value().ok());
+  EXPECT_TRUE(compare_with_seal(index).value().is_intact());
   // Replaces the shards, then converts them to one file.
   const auto replaced =
       convert(source, folder_ / "m.safetensors", {.shard_bytes = 1000}, {.if_exists = IfExists::replace});
   ASSERT_TRUE(replaced) << to_string(replaced.error());
   EXPECT_EQ(replaced->seal, done.seal) << "a sealed set gets a new seal";
   EXPECT_FALSE(replaced->stale_seal);
-  EXPECT_TRUE(compare_with_seal(index).value().ok());
+  EXPECT_TRUE(compare_with_seal(index).value().is_intact());
   expect_same_tensors(source, open(index));
   ASSERT_TRUE(convert(open(index), folder_ / "one.safetensors"));
   expect_same_tensors(source, open(folder_ / "one.safetensors"));
@@ -204,7 +204,7 @@ TEST_F(Converting, splits_a_gguf_into_parts) {
   const auto parts = open(folder_ / "m-00001-of-00002.gguf");
   expect_same_tensors(whole, parts);
   EXPECT_EQ(parts.catalog().metadata(), whole.catalog().metadata());
-  EXPECT_TRUE(compare_with_seal(folder_ / "m-00001-of-00002.gguf").value().ok());
+  EXPECT_TRUE(compare_with_seal(folder_ / "m-00001-of-00002.gguf").value().is_intact());
 }
 
 // A stop is also honoured during fsync, after the last byte was written.
@@ -358,7 +358,7 @@ TEST_F(Resharding, replaces_the_old_seal_on_request) {
                             {.if_exists = IfExists::replace, .seal = true});
   ASSERT_TRUE(done) << to_string(done.error());
   EXPECT_EQ(done->removed.size(), 3U);
-  EXPECT_TRUE(compare_with_seal(set_ / "m.safetensors.index.json").value().ok());
+  EXPECT_TRUE(compare_with_seal(set_ / "m.safetensors.index.json").value().is_intact());
 }
 
 TEST_F(Resharding, renews_the_old_seal_without_a_request) {
@@ -370,7 +370,7 @@ TEST_F(Resharding, renews_the_old_seal_without_a_request) {
   EXPECT_EQ(done->removed.size(), 3U);
   EXPECT_TRUE(done->seal);
   EXPECT_FALSE(done->stale_seal);
-  EXPECT_TRUE(compare_with_seal(set_ / "m.safetensors.index.json").value().ok());
+  EXPECT_TRUE(compare_with_seal(set_ / "m.safetensors.index.json").value().is_intact());
 }
 
 // The seal of a split GGUF file has the number of parts in its name.
@@ -464,7 +464,7 @@ TEST_F(Converting, keeps_the_seal_of_another_model) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "b.safetensors.index.json"));
 }
 
-TEST_F(Converting, reports_a_name_without_a_valid_seal_name_before_writing) {
+TEST_F(Converting, reports_a_name_that_a_seal_cannot_store_before_writing) {
   const auto done = convert(open(source_), folder_ / "a\\b.irpa", {}, {.seal = true});
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().rule(), "sealed_files_have_plain_names");
@@ -505,7 +505,7 @@ TEST_F(Converting, old_files_can_be_removed) {
   const auto done = convert(source, folder_ / "x.safetensors", shards, {.if_exists = IfExists::replace});
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().rule(), "old_files_can_be_removed");
-  EXPECT_TRUE(compare_with_seal(folder_ / "x.safetensors.index.json").value().ok())
+  EXPECT_TRUE(compare_with_seal(folder_ / "x.safetensors.index.json").value().is_intact())
       << "the new set is in place";
   port_.clear_faults();
   ASSERT_TRUE(convert(source, folder_ / "x.safetensors", shards, {.if_exists = IfExists::replace}));
@@ -534,7 +534,7 @@ TEST_F(Converting, merges_external_data_into_an_archive) {
                                                       .offset = 10,
                                                       .path = "data.bin"}}));
   ASSERT_TRUE(convert(open(folder_ / "e.irpa"), folder_ / "all.irpa"));
-  const auto bytes = open(folder_ / "all.irpa").raw("e").value();
+  const auto bytes = open(folder_ / "all.irpa").storage("e").value();
   EXPECT_TRUE(std::ranges::equal(bytes.bytes(), bytes_of("abcd")));
 }
 

@@ -63,7 +63,7 @@ class Edit {
         options_(options),
         port_(options.port != nullptr ? *options.port : io::system_port()) {}
 
-  Result<Edited> run() {
+  Result<EditReport> run() {
     const bool is_of_set = parse_numbered_name(path_.filename().string()).has_value();
     const auto lock = HT_TRY(SetLock::acquire_if(is_of_set, path_, port_));
     auto file = io::FileSource::open(path_, port_);
@@ -106,11 +106,11 @@ class Edit {
     const auto& before = read->catalog;
     const Bytes old_prefix = read->prefix;
     const auto* const format = HT_TRY(check_editable(before, options.formats));
-    const auto new_metadata = HT_TRY(edited(before.metadata(), edits_));
+    const auto new_metadata = HT_TRY(apply_edits(before.metadata(), edits_));
     auto header = HT_TRY(format->edit({old_prefix, file.size(), before, new_metadata, options_.grow}));
-    const std::uint64_t data_bytes = file.size() - header.old_bytes;
+    const std::uint64_t data_bytes = file.size() - header.replaced_bytes;
     const std::uint64_t begin = header.bytes.size();
-    edited_.moved_by = begin - header.old_bytes;
+    edited_.moved_by = begin - header.replaced_bytes;
     // Bytes of the old header that were not read are padding before the data.
     const std::size_t common_bytes = std::min(header.bytes.size(), old_prefix.size());
     edited_.changed = edited_.moved_by != 0 || !std::ranges::equal(Bytes(header.bytes).first(common_bytes),
@@ -118,7 +118,7 @@ class Edit {
     PlannedFile planned{.path = path_, .bytes = begin + data_bytes, .header = std::move(header.bytes)};
     if (data_bytes != 0)
       planned.parts.push_back(
-          {.offset = begin, .bytes = data_bytes, .from = PartOrigin::Stored{0, header.old_bytes}});
+          {.offset = begin, .bytes = data_bytes, .from = PartOrigin::Stored{0, header.replaced_bytes}});
     // The parser must find the same tensors after any edit.
     const auto parsed = HT_TRY(format->parse(planned.header, planned.bytes, options));
     const auto* const after = std::get_if<Catalog>(&parsed);
@@ -175,13 +175,13 @@ class Edit {
   std::span<const MetadataEdit> edits_;
   const EditOptions& options_;
   io::Port& port_;
-  Edited edited_;
+  EditReport edited_;
 };
 
 }  // namespace
 
-Result<Edited> edit_metadata(const Path& file, std::span<const MetadataEdit> edits,
-                             const EditOptions& options) {
+Result<EditReport> edit_metadata(const Path& file, std::span<const MetadataEdit> edits,
+                                 const EditOptions& options) {
   return without_bad_alloc([&] { return Edit(file, edits, options).run(); });
 }
 

@@ -32,8 +32,8 @@ TEST_F(EditMeta, sets_and_removes_keys_and_keeps_the_data) {
     EXPECT_FALSE(removed.metadata.find(key));
     expect_same_data(path, before);
   }
-  EXPECT_EQ(catalog_of(read_file(gguf_)).metadata().find("llama.block_count")->natural(), 22U);
-  EXPECT_EQ(catalog_of(read_file(big_)).metadata().find("llama.block_count")->natural(), 22U);
+  EXPECT_EQ(catalog_of(read_file(gguf_)).metadata().find("llama.block_count")->unsigned_integer(), 22U);
+  EXPECT_EQ(catalog_of(read_file(big_)).metadata().find("llama.block_count")->unsigned_integer(), 22U);
   EXPECT_EQ(catalog_of(read_file(big_))[0].byte_order, ByteOrder::big);
   expect_no_temporary_files();
 }
@@ -93,7 +93,7 @@ TEST_F(EditMeta, does_not_read_past_the_header_with_large_padding) {
   EXPECT_EQ(port_.count(Call::map), 0);
   port_.set_max_bytes(UINT64_MAX);
   EXPECT_TRUE(edit(path, {{.key = "llama.block_count", .value = "23"}})->changed);
-  EXPECT_EQ(catalog_of(read_file(path)).metadata().find("llama.block_count")->natural(), 23U);
+  EXPECT_EQ(catalog_of(read_file(path)).metadata().find("llama.block_count")->unsigned_integer(), 23U);
 }
 
 TEST_F(EditMeta, adds_metadata_to_a_file_without_any) {
@@ -127,7 +127,7 @@ TEST_F(EditMeta, replaces_a_link_and_keeps_its_target) {
 TEST_F(EditMeta, keeps_the_old_file_for_programs_that_opened_it) {
   const auto before = read_file(gguf_);
   const auto model = Model::open(gguf_).value();
-  const auto raw = model.raw("u").value();
+  const auto raw = model.storage("u").value();
   ASSERT_TRUE(edit(gguf_, {{.key = "general.name", .value = std::string(100, 'x')}}, true));
   EXPECT_EQ(model.catalog().metadata().find("general.name")->text()->size(), 36U);
   EXPECT_TRUE(std::ranges::equal(raw.bytes(), Bytes(before).last(32)));
@@ -326,7 +326,7 @@ RC_GTEST_PROP(EditMetaProperties, any_edits_keep_the_data, ()) {
       RC_ASSERT(std::ranges::equal(Bytes(now).subspan(catalog[j].offset, catalog[j].bytes),
                                    Bytes(file).subspan(old[j].offset, old[j].bytes)));
     }
-    const auto expected = edited(old.metadata(), edits).value();
+    const auto expected = apply_edits(old.metadata(), edits).value();
     for (std::size_t j = 0; j < expected.size(); ++j) {
       if (expected[j].key == "htensor.pad") continue;
       const auto found = catalog.metadata().find(expected[j].key);

@@ -50,7 +50,7 @@ class EditMeta : public ::testing::Test {
     write_file(big_, gguf_file(std::endian::big));
   }
 
-  Result<Edited> edit(const std::filesystem::path& path, const Edits& edits, bool grow = false) {
+  Result<EditReport> edit(const std::filesystem::path& path, const Edits& edits, bool grow = false) {
     return edit_metadata(path, edits, {.grow = grow, .port = &port_});
   }
 

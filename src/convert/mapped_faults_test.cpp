@@ -90,8 +90,8 @@ TEST_F(MappedFaults, fail_a_write_and_leave_no_file) {
     if (std::exchange(is_given, true)) return std::nullopt;
     return DataPiece{0, bytes};
   };
-  expect_fault(
-      write(folder_ / "out.bin", Encoded{.header = {}, .offsets = {}, .file_bytes = bytes.size()}, source));
+  expect_fault(write(folder_ / "out.bin",
+                     EncodedFile{.header = {}, .offsets = {}, .file_bytes = bytes.size()}, source));
   EXPECT_EQ(folder_.names(), std::vector<std::string>{"model.safetensors"});
 }
 

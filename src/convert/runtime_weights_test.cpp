@@ -122,7 +122,7 @@ TEST_F(RuntimeWeightsTest, f64_weights_multiply_f64_vectors) {
   expect_same_bits(must(embedding<F64>(any, ids)), must(embedding<F64>(weights, ids)));
 }
 
-TEST_F(RuntimeWeightsTest, several_at_once_equal_separate_products) {
+TEST_F(RuntimeWeightsTest, products_with_several_weights_equal_separate_products) {
   const auto blocks_of = [&]<class E>(E, std::int64_t rows, unsigned seed) {
     const auto weights = must(cast_lossy<E>(random_tensor(Rank<2>(rows, 512), seed)));
     return saved({.name = "w",
@@ -151,7 +151,7 @@ TEST_F(RuntimeWeightsTest, several_at_once_equal_separate_products) {
   }
 }
 
-TEST_F(RuntimeWeightsTest, several_at_once_need_equal_columns) {
+TEST_F(RuntimeWeightsTest, several_weights_need_equal_columns) {
   const std::array weights{saved(must(to_save("w", random_tensor(Rank<2>(2, 24), 1))), "a.safetensors"),
                            saved(must(to_save("w", random_tensor(Rank<2>(2, 16), 2))), "b.safetensors")};
   expect_refusal(linear(random_tensor(Rank<1>(24), 3), weights), ErrorCode::shape_mismatch,

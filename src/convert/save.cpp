@@ -41,7 +41,7 @@ class SaveOperation {
   explicit SaveOperation(const SaveOptions& options)
       : options_(options), port_(options.port != nullptr ? *options.port : io::system_port()) {}
 
-  Result<Converted> run(const Path& target, std::span<const TensorToSave> tensors) {
+  Result<ConversionReport> run(const Path& target, std::span<const TensorToSave> tensors) {
     const auto plan = HT_TRY(plan_for(target, tensors));
     return apply_from(plan, {.sources = sources()}, options_.apply,
                       {.dtypes = options_.dtypes, .port = &port_});
@@ -113,7 +113,7 @@ class SaveOperation {
                           format_text("tensor '{}' is in the memory of {}, which the host cannot read",
                                       to_utf8(tensor.name), to_utf8(device->device)))
                         .at_tensor(tensor.name)
-                        .with_hint("copy it to the host first"));
+                        .with_hint("copy the tensor to the host first"));
       }
       const auto* const range = std::get_if<Storage::FileBacked>(&storage.origin());
       if (range != nullptr && storage.bytes().empty() && range->bytes != 0) {
@@ -203,7 +203,7 @@ class SaveOperation {
     const auto file_bytes = files_[number - 1]->source().size();
     if (!checked::range_fits(range.offset, range.bytes, file_bytes)) {
       return fail(Error(ErrorCode::truncated, "range_is_inside_the_file",
-                        format_text("has {} bytes but tensor '{}' needs {} bytes at byte {}", file_bytes,
+                        format_text("file has {} bytes but tensor '{}' needs {} bytes at byte {}", file_bytes,
                                     to_utf8(name), range.bytes, range.offset))
                       .at_path(range.path.native())
                       .at_tensor(name)
@@ -254,8 +254,8 @@ Result<TensorToSave> detail::to_save(std::string_view name, const DTypeInfo& dty
   });
 }
 
-Result<Converted> save(const Path& target, std::span<const TensorToSave> tensors,
-                       const SaveOptions& options) {
+Result<ConversionReport> save(const Path& target, std::span<const TensorToSave> tensors,
+                              const SaveOptions& options) {
   return without_bad_alloc([&] { return SaveOperation(options).run(target, tensors); });
 }
 

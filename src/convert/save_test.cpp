@@ -22,7 +22,7 @@ class Saving : public ::testing::Test {
     return {.name = std::move(name), .dtype = U8::tag, .dims = {count}, .data = std::move(data)};
   }
   std::string text_of(const Model& model, std::string_view name) {
-    const auto raw = model.raw(name).value().bytes();
+    const auto raw = model.storage(name).value().bytes();
     return {reinterpret_cast<const char*>(raw.data()), raw.size()};
   }
 
@@ -75,7 +75,7 @@ TEST_F(Saving, accepts_typed_tensors) {
 TEST_F(Saving, target_may_be_the_file_of_the_saved_tensor) {
   write_file(target_, testing::shard_file({"a", "b"}));
   const auto model = Model::open(target_).value();
-  const TensorToSave saved[] = {bytes("only", model.raw("b").value(), 4)};
+  const TensorToSave saved[] = {bytes("only", model.storage("b").value(), 4)};
   ASSERT_TRUE(save(target_, saved, {.convert = {}, .apply = {.if_exists = IfExists::replace}}));
   EXPECT_EQ(text_of(Model::open(target_).value(), "only"), text_of(model, "b"));
 }
@@ -218,12 +218,13 @@ TEST_F(Saving, copies_mapped_tensors_from_their_file) {
     EXPECT_EQ(text_of(Model::open(target_).value(), tensor.name), text_of(model, "b"));
     return by.reflink + by.direct + by.copy_file_range + by.read_write;
   };
-  EXPECT_EQ(copied(bytes("raw", model.raw("b").value(), 4)), 4U);
+  EXPECT_EQ(copied(bytes("raw", model.storage("b").value(), 4)), 4U);
   const auto typed = model.flat<U8>("b").value();
   EXPECT_EQ(copied(to_save("typed", typed).value()), 4U);
   write_file(folder_ / "other", testing::shard_file({"c", "d"}));
   std::filesystem::rename(folder_ / "other", folder_ / "m.safetensors");
-  EXPECT_EQ(copied(bytes("from the mapping", model.raw("b").value(), 4)), 0U) << "another file has the name";
+  EXPECT_EQ(copied(bytes("from the mapping", model.storage("b").value(), 4)), 0U)
+      << "another file has the name";
 }
 
 TEST_F(Saving, does_not_open_the_file_of_a_range_without_bytes) {
@@ -302,7 +303,7 @@ TEST_F(Saving, does_not_write_bits_outside_the_view) {
   const auto three = packed.slice<0>(0, 3).value();
   const TensorToSave saved[] = {to_save("t", three).value()};
   ASSERT_TRUE(save(folder_ / "t.ht", saved));
-  const auto raw = Model::open(folder_ / "t.ht").value().raw("t").value();
+  const auto raw = Model::open(folder_ / "t.ht").value().storage("t").value();
   EXPECT_EQ(raw.bytes()[1], std::byte{0x07});
 }
 

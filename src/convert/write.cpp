@@ -16,7 +16,7 @@ namespace {
 // Bytes written between two polls of the stop token, at most.
 constexpr std::size_t step_bytes = std::size_t{1} << 20;
 
-Result<void> write_file(const std::filesystem::path& path, const Encoded& file, const Pieces& pieces,
+Result<void> write_file(const std::filesystem::path& path, const EncodedFile& file, const Pieces& pieces,
                         std::vector<DTypeInfo> dtypes, const WriteOptions& options) {
   return without_bad_alloc([&]() -> Result<void> {
     ConversionPlan plan;
@@ -104,13 +104,13 @@ Result<void> write(const std::filesystem::path& path, const DTypeInfo& dtype,
   return write_ht(path, HT_TRY(format_ht::describe(dtype, dims)), dtype, source, false, options);
 }
 
-Result<void> write(const std::filesystem::path& path, const Encoded& file, const DataSource& source,
+Result<void> write(const std::filesystem::path& path, const EncodedFile& file, const DataSource& source,
                    const WriteOptions& options) {
   if (file.header.size() > file.file_bytes) {
     return fail(
         Error(ErrorCode::size_mismatch, "file_is_longer_than_its_header",
               format_text("the header has {} bytes but the file has {}", file.header.size(), file.file_bytes))
-            .with_hint("pass the Encoded that encode returned"));
+            .with_hint("pass the EncodedFile that encode returned"));
   }
   return write_file(path, file, {.source = source, .first = file.header.size(), .bytes = file.file_bytes}, {},
                     options);

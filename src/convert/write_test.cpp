@@ -181,7 +181,7 @@ TEST_F(Writing, can_be_stopped_before_the_first_piece) {
     ++source_calls;
     return DataPiece{0, data};
   };
-  const Encoded file{.header = {}, .offsets = {}, .file_bytes = 64};
+  const EncodedFile file{.header = {}, .offsets = {}, .file_bytes = 64};
   EXPECT_EQ(write(path_, file, source, {.stop = stop.get_token()}).error().code(), ErrorCode::cancelled);
   EXPECT_EQ(source_calls, 1);
   EXPECT_TRUE(folder_.names().empty());
@@ -190,7 +190,7 @@ TEST_F(Writing, can_be_stopped_before_the_first_piece) {
 TEST_F(Writing, can_be_stopped_within_a_piece) {
   const std::vector<std::byte> data(std::size_t{8} << 20);
   const std::vector<std::int64_t> dims{static_cast<std::int64_t>(data.size())};
-  const Encoded file{.header = {}, .offsets = {}, .file_bytes = data.size()};
+  const EncodedFile file{.header = {}, .offsets = {}, .file_bytes = data.size()};
   for (const bool is_encoded : {false, true}) {
     FaultyPort port;
     std::stop_source stop;
@@ -265,7 +265,7 @@ TEST_F(Writing, pieces_are_in_order_and_inside) {
 }
 
 // A file with a header of 8 bytes and 8 bytes of data.
-Encoded small_file() {
+EncodedFile small_file() {
   const auto header = bytes_of("headhead");
   return {.header = {header.begin(), header.end()}, .offsets = {8}, .file_bytes = 16};
 }

@@ -10,7 +10,8 @@ namespace {
 
 /// Returns `before`, followed by `Count` numbers of `bytes` bytes each, the first at byte `first`.
 template <std::size_t Count, std::size_t Before = 0>
-consteval auto run(std::size_t first, std::size_t bytes, std::array<BlockNumber, Before> before = {}) {
+consteval auto append_numbers(std::size_t first, std::size_t bytes,
+                              std::array<BlockNumber, Before> before = {}) {
   std::array<BlockNumber, Before + Count> numbers{};
   std::ranges::copy(before, numbers.begin());
   for (std::size_t i = 0; i < Count; ++i) {
@@ -19,22 +20,22 @@ consteval auto run(std::size_t first, std::size_t bytes, std::array<BlockNumber,
   return numbers;
 }
 
-constexpr auto half = run<1>(0, 2);
-constexpr auto two_halves = run<2>(0, 2);
-constexpr auto q5_0 = run<1>(2, 4, half);
-constexpr auto q5_1 = run<1>(4, 4, two_halves);
-constexpr auto q2_k = run<2>(80, 2);
-constexpr auto q3_k = run<1>(108, 2);
-constexpr auto q6_k = run<1>(208, 2);
-constexpr auto q8_k = run<16>(260, 2, run<1>(0, 4));
-constexpr auto iq2_xxs = run<16>(2, 4, half);
-constexpr auto iq2_xs = run<32>(2, 2, half);
-constexpr auto iq3_xxs = run<8>(66, 4, half);
-constexpr auto iq1_s = run<8>(34, 2, half);
-constexpr auto iq4_xs = run<1>(2, 2, half);
-constexpr auto iq1_m = run<4>(48, 2);
-constexpr auto tq1_0 = run<1>(52, 2);
-constexpr auto tq2_0 = run<1>(64, 2);
+constexpr auto half = append_numbers<1>(0, 2);
+constexpr auto two_halves = append_numbers<2>(0, 2);
+constexpr auto q5_0 = append_numbers<1>(2, 4, half);
+constexpr auto q5_1 = append_numbers<1>(4, 4, two_halves);
+constexpr auto q2_k = append_numbers<2>(80, 2);
+constexpr auto q3_k = append_numbers<1>(108, 2);
+constexpr auto q6_k = append_numbers<1>(208, 2);
+constexpr auto q8_k = append_numbers<16>(260, 2, append_numbers<1>(0, 4));
+constexpr auto iq2_xxs = append_numbers<16>(2, 4, half);
+constexpr auto iq2_xs = append_numbers<32>(2, 2, half);
+constexpr auto iq3_xxs = append_numbers<8>(66, 4, half);
+constexpr auto iq1_s = append_numbers<8>(34, 2, half);
+constexpr auto iq4_xs = append_numbers<1>(2, 2, half);
+constexpr auto iq1_m = append_numbers<4>(48, 2);
+constexpr auto tq1_0 = append_numbers<1>(52, 2);
+constexpr auto tq2_0 = append_numbers<1>(64, 2);
 
 struct Row {
   EncodingTag encoding;

@@ -25,18 +25,18 @@ struct Pixel : Color {
 
 struct Accelerator {
   static constexpr std::string_view name = "Accelerator";
-  static constexpr bool host_accessible = false;
+  static constexpr bool is_host_accessible = false;
   template <class D>
   static constexpr bool stores = ht::contains<D, ht::DTypeList<ht::BF16, ht::F8_E4M3, Color>>;
 };
 
 struct NoName {
-  static constexpr bool host_accessible = true;
+  static constexpr bool is_host_accessible = true;
 };
 
 struct HasState {
   static constexpr std::string_view name = "HasState";
-  static constexpr bool host_accessible = true;
+  static constexpr bool is_host_accessible = true;
   int state = 0;
 };
 
@@ -76,7 +76,7 @@ concept IsWellFormed = requires { typename Constrained<D, Dev>; };
 TEST(Host, stores_every_dtype) {
   EXPECT_EQ(stored_by<ht::Host>(ht::AllDTypes{}), names_of(ht::AllDTypes{}));
   EXPECT_TRUE((ht::Compatible<ht::Host, users::Color>)) << "a user-defined dtype";
-  EXPECT_TRUE(ht::Host::host_accessible);
+  EXPECT_TRUE(ht::Host::is_host_accessible);
 }
 
 TEST(OpenCl, gpu_stores_all_but_double_precision) {
@@ -94,7 +94,7 @@ TEST(OpenCl, one_template_serves_both_kinds) {
   EXPECT_EQ(device_name_of(ht::OpenCl<ht::Cpu>{}), "OpenCl<Cpu>");
   EXPECT_EQ(ht::OpenCl<ht::Gpu>::name, "OpenCl<Gpu>");
   EXPECT_FALSE((std::same_as<ht::OpenCl<ht::Gpu>, ht::OpenCl<ht::Cpu>>));
-  EXPECT_FALSE((ht::OpenCl<ht::Gpu>::host_accessible || ht::OpenCl<ht::Cpu>::host_accessible));
+  EXPECT_FALSE((ht::OpenCl<ht::Gpu>::is_host_accessible || ht::OpenCl<ht::Cpu>::is_host_accessible));
 }
 
 TEST(OpenCl, is_named_after_its_kind_and_index) {
@@ -154,7 +154,7 @@ TEST(UsersDevice, stores_the_declared_dtypes) {
   EXPECT_FALSE((ht::Compatible<users::Accelerator, users::Pixel>));
 }
 
-TEST(UsersDType, is_on_a_library_device_after_its_declaration) {
+TEST(UsersDType, is_stored_on_a_library_device_if_declared) {
   EXPECT_FALSE((ht::Compatible<ht::OpenCl<ht::Gpu>, users::Color> ||
                 ht::Compatible<ht::OpenCl<ht::Cpu>, users::Color>));
   EXPECT_TRUE((ht::Compatible<ht::OpenCl<ht::Gpu>, users::Pixel> &&

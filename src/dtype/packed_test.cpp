@@ -9,7 +9,8 @@
 namespace ht::packed_test {
 namespace {
 
-// Memory as single bits, least significant bit of the first byte first: a model of the definition.
+// Memory as single bits, least significant bit of the first byte first: the oracle of packed loads and
+// stores.
 using Bits = std::vector<bool>;
 
 Bits bits_of(const std::byte* bytes, std::size_t count) {

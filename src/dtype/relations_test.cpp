@@ -339,9 +339,7 @@ using Floating = std::bool_constant<IsFloating<D>>;
 template <class D>
 using Integral = std::bool_constant<IsIntegral<D>>;
 template <class D>
-using Ranked = std::bool_constant<HasWidthRank<D>>;
-template <class D>
-using Multiplies = std::bool_constant<IsArithmetic<D>>;
+using Arithmetic = std::bool_constant<IsArithmetic<D>>;
 
 TEST(Concepts, select_the_expected_dtypes) {
   const std::set<std::string_view> integral{"I4", "U4", "I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64"};
@@ -352,8 +350,7 @@ TEST(Concepts, select_the_expected_dtypes) {
   EXPECT_EQ(names_of_matching<Floating>(AllDTypes{}), floating);
   std::set<std::string_view> all_but_bool(names.begin(), names.end());
   all_but_bool.erase("BOOL");
-  EXPECT_EQ(names_of_matching<Ranked>(AllDTypes{}), all_but_bool);
-  EXPECT_EQ(names_of_matching<Multiplies>(AllDTypes{}), all_but_bool);
+  EXPECT_EQ(names_of_matching<Arithmetic>(AllDTypes{}), all_but_bool);
 }
 
 TEST(Concepts, accept_only_dtypes) {

@@ -16,7 +16,6 @@ struct F8_E3M4 {
   using Element = ht::SmallFloat<F8_E3M4>;
   static constexpr std::string_view name = "F8_E3M4";
   static constexpr int bits = 8;
-  static constexpr int width_rank = 8;
   static constexpr ht::DTypeTag tag = ht::user_tag(0);
   static constexpr ht::FloatLayout layout{3, 4, 3, ht::FloatLayout::Specials::ieee};
   static constexpr ht::NumberFacts number = ht::number_facts(layout);
@@ -28,7 +27,6 @@ struct I6 {
   using Element = ht::SmallInt<I6>;
   static constexpr std::string_view name = "I6";
   static constexpr int bits = 6;
-  static constexpr int width_rank = 6;
   static constexpr ht::DTypeTag tag = ht::user_tag(1);
   static constexpr ht::NumberFacts number = ht::integer_facts(6, true);
 };
@@ -56,10 +54,10 @@ double decode_by_spec(unsigned code) {
 }
 
 TEST(UsersDType, is_a_dtype_of_its_kind) {
-  EXPECT_TRUE((ht::IsDType<F8_E3M4> && ht::IsFloating<F8_E3M4> && ht::HasWidthRank<F8_E3M4>));
-  EXPECT_TRUE((ht::IsIntegral<I6> && ht::HasWidthRank<I6> && ht::IsArithmetic<I6>));
+  EXPECT_TRUE((ht::IsDType<F8_E3M4> && ht::IsFloating<F8_E3M4>));
+  EXPECT_TRUE((ht::IsIntegral<I6> && ht::IsArithmetic<I6>));
   EXPECT_TRUE(ht::IsDType<Color>);
-  EXPECT_FALSE((ht::IsNumber<Color> || ht::HasWidthRank<Color> || ht::IsArithmetic<Color>));
+  EXPECT_FALSE((ht::IsNumber<Color> || ht::IsArithmetic<Color>));
 }
 
 TEST(UsersDType, is_ordered_among_library_dtypes) {

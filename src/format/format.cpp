@@ -66,31 +66,31 @@ std::vector<Error> reader_warnings(std::string_view name, const Catalog& catalog
   return format->warnings(catalog);
 }
 
-std::optional<Bytes> Seen::range(std::uint64_t offset, std::uint64_t bytes) const noexcept {
+std::optional<Bytes> FileParts::range(std::uint64_t offset, std::uint64_t bytes) const noexcept {
   if (const auto found = part(prefix_, offset, bytes)) return found;
-  for (const auto& seen : parts_) {
-    if (offset < seen.offset) continue;
-    if (const auto found = part(seen.bytes, offset - seen.offset, bytes)) return found;
+  for (const auto& known : parts_) {
+    if (offset < known.offset) continue;
+    if (const auto found = part(known.bytes, offset - known.offset, bytes)) return found;
   }
   return std::nullopt;
 }
 
-Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options) {
-  return without_bad_alloc([&]() -> Result<Parsed> {
+Result<ParseResult> parse(const FileParts& parts, std::uint64_t file_bytes, const ParseOptions& options) {
+  return without_bad_alloc([&]() -> Result<ParseResult> {
     const std::uint64_t sniffed = std::min<std::uint64_t>(sniffed_bytes, file_bytes);
-    if (seen.prefix().size() < sniffed) return Need{0, sniffed};
-    const Bytes beginning = seen.prefix().first(static_cast<std::size_t>(sniffed));
+    if (parts.prefix().size() < sniffed) return Need{0, sniffed};
+    const Bytes beginning = parts.prefix().first(static_cast<std::size_t>(sniffed));
     for (const auto list : {options.formats, formats()}) {
       for (const auto& format : list) {
-        if (format.looks_like(beginning, file_bytes)) return format.parse(seen, file_bytes, options);
+        if (format.looks_like(beginning, file_bytes)) return format.parse(parts, file_bytes, options);
       }
     }
     return fail(unknown_format_error(beginning, file_bytes));
   });
 }
 
-Result<Encoded> encode(const Format& format, const Catalog& catalog, const EncodeOptions& layout) {
-  return without_bad_alloc([&]() -> Result<Encoded> {
+Result<EncodedFile> encode(const Format& format, const Catalog& catalog, const EncodeOptions& layout) {
+  return without_bad_alloc([&]() -> Result<EncodedFile> {
     if (layout.alignment != 0 && !std::has_single_bit(layout.alignment)) {
       return fail(Error(ErrorCode::misaligned, "alignment_is_a_power_of_two",
                         format_text("alignment {} is not a power of two", layout.alignment))
@@ -107,8 +107,8 @@ Result<Encoded> encode(const Format& format, const Catalog& catalog, const Encod
   });
 }
 
-Result<Encoded> encode(std::string_view name, const Catalog& catalog, const EncodeOptions& layout) {
-  return without_bad_alloc([&]() -> Result<Encoded> {
+Result<EncodedFile> encode(std::string_view name, const Catalog& catalog, const EncodeOptions& layout) {
+  return without_bad_alloc([&]() -> Result<EncodedFile> {
     if (const auto* const format = find_format(name)) return encode(*format, catalog, layout);
     return fail(
         Error(ErrorCode::not_found, "format_name_is_known", format_text("format '{}' is unknown", name))

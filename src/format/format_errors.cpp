@@ -77,25 +77,26 @@ Error file_too_large(SourceLine where) {
 Error incomplete_header(const Format::HeaderEdit& edit, SourceLine where) {
   return Error(ErrorCode::internal, "edit_sees_the_whole_header",
                format_text("header to edit is incomplete in the first {} bytes of a file of {} bytes",
-                           edit.seen.size(), edit.file_bytes),
+                           edit.prefix.size(), edit.file_bytes),
                where)
       .with_hint("pass at least the whole header in Format::HeaderEdit");
 }
 
-std::uint64_t later_begin(std::uint64_t needed, std::uint64_t old_bytes) {
-  const std::uint64_t alignment = std::uint64_t{1} << std::countr_zero(old_bytes | max_alignment);
+std::uint64_t moved_data_begin(std::uint64_t needed, std::uint64_t replaced_bytes) {
+  const std::uint64_t alignment = std::uint64_t{1} << std::countr_zero(replaced_bytes | max_alignment);
   const std::uint64_t step = std::max(alignment, shared_block_bytes);
-  const std::uint64_t grown = std::max(needed + room_bytes, old_bytes + 1);
-  return old_bytes + (grown - old_bytes + step - 1) / step * step;
+  const std::uint64_t grown = std::max(needed + room_bytes, replaced_bytes + 1);
+  return replaced_bytes + (grown - replaced_bytes + step - 1) / step * step;
 }
 
-Result<std::uint64_t> data_begin_for(std::uint64_t needed, std::uint64_t old_bytes,
+Result<std::uint64_t> data_begin_for(std::uint64_t needed, std::uint64_t replaced_bytes,
                                      const Format::HeaderEdit& edit) {
-  if (needed <= old_bytes) return old_bytes;
-  if (edit.grow || old_bytes == edit.file_bytes) return later_begin(needed, old_bytes);
-  return fail(Error(ErrorCode::header_too_large, "metadata_fits_the_padding",
-                    format_text("the header needs {} bytes and has {} before the data", needed, old_bytes))
-                  .with_hint("leave out --no-grow: the data then moves by a multiple of 4096 bytes"));
+  if (needed <= replaced_bytes) return replaced_bytes;
+  if (edit.grow || replaced_bytes == edit.file_bytes) return moved_data_begin(needed, replaced_bytes);
+  return fail(
+      Error(ErrorCode::header_too_large, "metadata_fits_the_padding",
+            format_text("header needs {} bytes but the space before the data has {}", needed, replaced_bytes))
+          .with_hint("leave out --no-grow: the data then moves by a multiple of 4096 bytes"));
 }
 
 }  // namespace ht::inline v1

@@ -67,17 +67,17 @@ template <class... Args>
 /// `size_overflow` for a file of more than 2^64 - 1 bytes.
 [[nodiscard]] Error file_too_large(SourceLine where = SourceLine::here());
 
-/// `internal` for an edit whose `seen` ends before the header does.
+/// `internal` for an edit whose `prefix` ends before the header does.
 [[nodiscard]] Error incomplete_header(const Format::HeaderEdit& edit, SourceLine where = SourceLine::here());
 
-/// The data offset for a header of `needed` bytes, if the data began at `old_bytes`. It is `old_bytes` if the
-/// header fits. Otherwise, if the data may move, it moves by whole blocks, so that blocks can be shared, and
-/// leaves room for the next edit. A file without data can always grow. `header_too_large` if the data must
-/// not move.
-[[nodiscard]] Result<std::uint64_t> data_begin_for(std::uint64_t needed, std::uint64_t old_bytes,
+/// The data offset for a header of `needed` bytes, if the data began at `replaced_bytes`. It is
+/// `replaced_bytes` if the header fits. Otherwise, if the data may move, it moves by whole blocks, so that
+/// blocks can be shared, and leaves room for the next edit. A file without data can always grow.
+/// `header_too_large` if the data must not move.
+[[nodiscard]] Result<std::uint64_t> data_begin_for(std::uint64_t needed, std::uint64_t replaced_bytes,
                                                    const Format::HeaderEdit& edit);
-/// The data offset if the data moves; always larger than `old_bytes`.
-[[nodiscard]] std::uint64_t later_begin(std::uint64_t needed, std::uint64_t old_bytes);
+/// The data offset if the data moves; always larger than `replaced_bytes`.
+[[nodiscard]] std::uint64_t moved_data_begin(std::uint64_t needed, std::uint64_t replaced_bytes);
 
 /// The bytes as characters.
 [[nodiscard]] inline std::string_view as_text(Bytes bytes) noexcept {

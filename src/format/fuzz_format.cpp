@@ -40,7 +40,7 @@ std::vector<std::byte> exact_copy(Bytes bytes) { return {bytes.begin(), bytes.en
 /// Parses with all bytes of `file` available. Returns nullopt if the parser needs bytes beyond `file`.
 std::optional<Result<Catalog>> parse_whole(const Format& format, Bytes file, std::uint64_t file_bytes,
                                            const ParseOptions& options) {
-  Result<Parsed> parsed = Need{};
+  Result<ParseResult> parsed = Need{};
   check_memory(file.size(), [&] { parsed = format.parse(file, file_bytes, options); });
   if (!parsed) return fail(parsed.error());
   if (auto* catalog = std::get_if<Catalog>(&*parsed)) return std::move(*catalog);
@@ -56,15 +56,15 @@ std::optional<Result<Catalog>> parse_in_parts(const Format& format, Bytes file, 
                                               const ParseOptions& options) {
   std::vector<std::byte> prefix;
   std::vector<std::vector<std::byte>> buffers;
-  std::vector<Seen::Part> parts;
+  std::vector<FileParts::Part> parts;
   while (true) {
-    auto parsed = format.parse(Seen(prefix, parts), file_bytes, options);
+    auto parsed = format.parse(FileParts(prefix, parts), file_bytes, options);
     if (!parsed) return fail(parsed.error());
     if (auto* catalog = std::get_if<Catalog>(&*parsed)) return std::move(*catalog);
     const Need need = std::get<Need>(*parsed);
     require(checked::range_fits(need.offset, need.bytes, file_bytes),
             "a parser requests bytes within the file");
-    require(!Seen(prefix, parts).range(need.offset, need.bytes), "a parser requests only unread bytes");
+    require(!FileParts(prefix, parts).range(need.offset, need.bytes), "a parser requests only unread bytes");
     if (need.offset <= prefix.size()) {
       // A parser may request slightly more than it needs, so a request past the end returns the available
       // bytes.

@@ -135,7 +135,7 @@ TEST(SafetensorsMemory, is_bounded_for_ignored_fields) {
   }
 }
 
-// Shapes are fields of tensors only.
+// The limit of 64 dimensions is for the field `shape` of a tensor only.
 TEST(SafetensorsMemory, long_arrays_named_shape_are_accepted_in_ignored_fields) {
   const std::string zeros = copies_of("0,") + "0]";
   for (const std::string& field :

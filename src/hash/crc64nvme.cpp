@@ -40,7 +40,7 @@ struct SupportedKernels {
   }
 };
 
-// Null until the first use: no code runs before main.
+// Null until the first use, so that this file needs no dynamic initialization.
 constinit std::atomic<const Kernel*> selected = nullptr;
 
 const Kernel& kernel() noexcept {
@@ -93,9 +93,9 @@ std::uint64_t crc64nvme_combine(std::uint64_t first, std::uint64_t second,
                                 std::uint64_t second_bytes) noexcept {
   // CRCs are linear: the first CRC is advanced over `second_bytes` zeros. The initial and final all-ones
   // cancel out.
-  for (const std::uint64_t zeros : crc64::zero_bytes) {
+  for (const std::uint64_t factor : crc64::zero_byte_factors) {
     if (second_bytes == 0) break;
-    if ((second_bytes & 1) != 0) first = crc64::multiply(first, zeros);
+    if ((second_bytes & 1) != 0) first = crc64::multiply(first, factor);
     second_bytes >>= 1;
   }
   return first ^ second;

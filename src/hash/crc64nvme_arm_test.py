@@ -30,7 +30,7 @@ def main():
         run = subprocess.run([EMULATOR, str(program)], capture_output=True, text=True, check=False)
     print(run.stdout, end="")
     if run.returncode != 0 or run.stdout.split() != ["table", "pmull"]:
-        sys.exit(f"the kernels do not agree, or there is no pmull: {run.stderr}")
+        sys.exit(f"a checksum is wrong, or the pmull kernel did not run: {run.stderr}")
 
 
 if __name__ == "__main__":

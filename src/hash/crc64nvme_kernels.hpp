@@ -70,7 +70,7 @@ inline constexpr std::uint64_t one = std::uint64_t{1} << 63;
 }
 
 /// x^(8 · 2^k): the factor that advances a CRC over 2^k zero bytes.
-inline constexpr auto zero_bytes = [] {
+inline constexpr auto zero_byte_factors = [] {
   std::array<std::uint64_t, 64> all{power_of_x(8)};
   for (std::size_t k = 1; k < all.size(); ++k) all[k] = multiply(all[k - 1], all[k - 1]);
   return all;

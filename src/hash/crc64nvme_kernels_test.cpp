@@ -172,7 +172,7 @@ TEST(Crc64Math, powers_of_x_are_products) {
     EXPECT_EQ(crc64::times_x(crc64::power_of_x(n)), crc64::power_of_x(n + 1));
   }
   EXPECT_EQ(crc64::multiply(crc64::power_of_x(1000), crc64::power_of_x(234)), crc64::power_of_x(1234));
-  EXPECT_EQ(crc64::zero_bytes[5], crc64::power_of_x(8 * 32));
+  EXPECT_EQ(crc64::zero_byte_factors[5], crc64::power_of_x(8 * 32));
 }
 
 }  // namespace

@@ -97,16 +97,16 @@ Result<Digest> digest_of_file(const Seal& seal, const SealRegions& regions, cons
 Result<Seal> carried_seal(Seal seal, const ReplacedHeader& edit, const WorkOptions& work) {
   return without_bad_alloc([&]() -> Result<Seal> {
     HT_TRY(check_tensors(seal, edit, edit.old_header_bytes));
-    const Bytes old_header = sealed_header_digests(seal, SealRegions(seal), edit.file);
+    const Bytes old_digests = sealed_header_digests(seal, SealRegions(seal), edit.file);
     seal.files[edit.file].bytes += edit.moved_by();
     for (auto& tensor : seal.tensors) {
       if (tensor.file == edit.file) tensor.offset += edit.moved_by();
     }
     const SealRegions after(seal);
-    const auto header = HT_TRY(header_digests(seal, after, edit, work));
-    const auto begin = seal.chunks.begin() + (old_header.data() - seal.chunks.data());
-    const auto data = seal.chunks.erase(begin, begin + static_cast<std::ptrdiff_t>(old_header.size()));
-    seal.chunks.insert(data, header.begin(), header.end());
+    const auto new_digests = HT_TRY(header_digests(seal, after, edit, work));
+    const auto begin = seal.chunks.begin() + (old_digests.data() - seal.chunks.data());
+    const auto data = seal.chunks.erase(begin, begin + static_cast<std::ptrdiff_t>(old_digests.size()));
+    seal.chunks.insert(data, new_digests.begin(), new_digests.end());
     seal.files[edit.file].digest = HT_TRY(digest_of_file(seal, after, edit, work));
     return std::move(seal);
   });

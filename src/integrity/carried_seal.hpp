@@ -31,8 +31,8 @@ struct ReplacedHeader {
 /// `bad_seal` if the seal has a tensor inside the old header, `cancelled`, `read_failed`.
 [[nodiscard]] Result<Seal> carried_seal(Seal seal, const ReplacedHeader& edit, const WorkOptions& work);
 
-/// Whether the seal already has the size and the header of the edited file. This happens if an edit was
-/// killed after it had written the seal, and is repeated.
+/// Whether the seal already has the size and the header of the edited file. This is the case if an earlier
+/// attempt at the same edit wrote the seal and was killed before it replaced the file.
 [[nodiscard]] Result<bool> is_carried_seal(const Seal& seal, const ReplacedHeader& edit,
                                            const WorkOptions& work);
 

@@ -21,7 +21,8 @@ enum class MissingFiles : bool { reported, skipped };
                                            MissingFiles missing = MissingFiles::reported);
 
 /// Returns the checksum in the header; nullopt if the format has no checksum or this file has none. `more`
-/// are formats of the caller in addition to those of the library. Errors are those of `Format::own_checksum`.
+/// are formats of the caller in addition to those of the library. Errors are those of `Source::read` and
+/// `Format::own_checksum`.
 [[nodiscard]] Result<std::optional<Format::OwnChecksum>> own_checksum(const io::Source& file,
                                                                       std::span<const Format> more);
 

@@ -17,8 +17,8 @@ namespace ht::inline v1 {
 struct SealLocation {
   std::filesystem::path seal;
   /// The file that the seal is stored beside; nullopt for the seal of a folder with several files. If the
-  /// file and its seal were renamed together, the seal still has the old name; this file is then the first
-  /// file of the seal.
+  /// file and its seal were renamed together, the seal still lists the old file name; `sealed_paths` then
+  /// returns this path for the first file of the seal.
   std::optional<std::filesystem::path> file{};
 };
 

@@ -42,7 +42,7 @@ using KnownDigest = std::function<Result<Digest>(const std::filesystem::path& fi
                                               const KnownDigest& known_digest);
 
 /// Fails if a model cannot be sealed once it is written as `files` and opened by the path `opened`:
-/// `bad_name` for a file name, `already_exists` if the path of its seal has a seal of other files that still
+/// `bad_name` for a file name, `already_exists` if its seal would replace the seal of other files that still
 /// exist.
 [[nodiscard]] Result<void> check_can_seal(const std::filesystem::path& opened,
                                           const std::vector<std::filesystem::path>& files,

@@ -17,7 +17,7 @@ std::vector<io::FileRange> ranges_of(const SealRegions& regions) {
   return ranges;
 }
 
-TEST(SealRegions, file_without_tensors_has_one) {
+TEST(SealRegions, a_file_without_tensors_has_one_region) {
   const std::uint64_t sizes[] = {100};
   const SealRegions regions(sizes, {});
   ASSERT_EQ(regions.all().size(), 1U);

@@ -41,7 +41,12 @@ Result<std::vector<std::string>> names_in_seal(const std::vector<Path>& paths, c
 // Refuses to replace the seal of another model in the same folder, such as the model of another index.
 Result<void> check_may_replace(const SealLocation& location, const std::vector<Path>& paths, io::Port& port) {
   const auto before = read_seal(location.seal, &port);
-  if (!before) return {};
+  if (!before) {
+    const auto code = before.error().code();
+    // A damaged seal names no other model, so `force` replaces it.
+    if (code == ErrorCode::not_sealed || code == ErrorCode::bad_seal) return {};
+    return fail(before.error());
+  }
   std::set<Path> ours;
   for (const auto& path : paths) ours.insert(path.lexically_normal());
   for (const auto& path : sealed_paths(*before, location)) {
@@ -176,7 +181,8 @@ class ModelHasher {
                    ? file.digest.crc64nvme()
                    : before[static_cast<std::size_t>(regions.chunk_at(*tensor.file, offset).number)];
       };
-      // CRCs are linear: combining with the CRC of the bytes before the tensor cancels them.
+      // CRCs are linear: combining the CRC up to the tensor's begin with the CRC up to its end cancels the
+      // bytes before the tensor.
       tensor.digest = Digest(crc64nvme_combine(sum_at(tensor.offset), sum_at(end), tensor.bytes));
     }
     return {};
@@ -301,7 +307,6 @@ Result<void> check_can_seal(const Path& opened, const std::vector<Path>& files,
   return {};
 }
 
-// Runs before any data is read.
 Result<void> check_seal_size(const Model& model, HashAlgorithm algorithm) {
   const auto& state = ModelAccess::state(model);
   if (state.is_merged) return {};  // a merged model has no seal

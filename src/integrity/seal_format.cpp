@@ -59,7 +59,9 @@ class Reader {
 
 Result<std::string> take_name(Reader& names, std::uint32_t bytes) {
   if (bytes > names.left()) {
-    return bad("seal_names_are_complete", "has fewer bytes of names than its records need");
+    return bad("seal_names_are_complete",
+               format_text("has a record with a name of {} bytes, but {} bytes of names are left", bytes,
+                           names.left()));
   }
   const Bytes name = names.take(bytes);
   std::string text(reinterpret_cast<const char*>(name.data()), name.size());
@@ -228,7 +230,9 @@ Result<Seal> parse_seal(Bytes bytes) {
     // After this check all counted records are within `bytes`.
     if (counts.seal_bytes(seal.algorithm) != bytes.size()) {
       return bad("seal_size_matches_its_counts",
-                 "has a length that differs from its counts of files, tensors and chunks");
+                 format_text("has {} bytes, which contradicts its counts: {} files, {} tensors, {} chunks, "
+                             "{} bytes of names",
+                             bytes.size(), counts.files, counts.tensors, counts.chunks, counts.name_bytes));
     }
     HT_TRY(check_own_digest(bytes, seal.algorithm));
     const auto chunk_bytes = in.number<std::uint64_t>();
@@ -244,8 +248,7 @@ Result<Seal> parse_seal(Bytes bytes) {
       const auto file_bytes = in.number<std::uint64_t>();
       auto name = HT_TRY(take_name(names, in.number<std::uint32_t>()));
       if (in.number<std::uint32_t>() != 0) {
-        return bad("seal_header_matches_its_version",
-                   "has a reserved field that is not 0, or chunks of another size");
+        return bad("seal_header_matches_its_version", format_text("reserved field of file {} is not 0", i));
       }
       seal.files.push_back({std::move(name), file_bytes, in.digest()});
     }
@@ -264,7 +267,8 @@ Result<Seal> parse_seal(Bytes bytes) {
     const Bytes chunks = in.take(counts.chunks * digest_size);
     seal.chunks.assign(chunks.begin(), chunks.end());
     if (names.left() != 0)
-      return bad("seal_name_bytes_are_used", "has more bytes of names than its records need");
+      return bad("seal_name_bytes_are_used",
+                 format_text("has {} bytes after the names of its records", names.left()));
     HT_TRY(check(seal));
     return seal;
   });

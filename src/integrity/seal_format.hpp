@@ -29,7 +29,8 @@ struct SealCounts {
 /// `header_too_large` if the seal would be larger than `Seal::max_bytes`, which no reader accepts.
 [[nodiscard]] Result<void> check_seal_size(HashAlgorithm algorithm, const SealCounts& counts);
 
-/// The same for a model whose files, with those of the catalog first, have these sizes and names.
+/// The same for a model with this catalog. `file_bytes` and `names` are the sizes and names of its files:
+/// those of the catalog, then its index.
 [[nodiscard]] Result<void> check_seal_size(HashAlgorithm algorithm, const Catalog& catalog,
                                            std::span<const std::uint64_t> file_bytes,
                                            std::span<const std::string> names);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Seeds for seal_fuzz: seals of one and of two files, with a checksum of their own. Usage: seal_fuzz_seeds.py FOLDER"""
+"""Seeds for seal_fuzz: seals of one and of two files, with valid checksums. Usage: seal_fuzz_seeds.py FOLDER"""
 
 import pathlib
 import struct

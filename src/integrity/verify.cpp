@@ -59,7 +59,7 @@ Result<io::Sources> open_files(const FoundSeal& found, std::optional<std::uint32
     auto opened = io::FileSource::open(found.view.current_path(found.paths[i]), port);
     if (opened) {
       sources[i] = *std::move(opened);
-    } else if (opened.error().cause() != std::errc::no_such_file_or_directory) {
+    } else if (!is_missing(opened.error().cause())) {
       return fail(std::move(opened).error());
     }
   }
@@ -87,7 +87,7 @@ Result<Verification> compare_with_seal(const FoundSeal& found, io::MappedFiles f
   return verification;
 }
 
-// Verifies a `.ht` file by the checksum in its header. Fails with `no_seal` if the file has no checksum.
+// Verifies a file by the checksum in its own header. Fails with `no_seal` if the header has no checksum.
 Result<Verification> verify_by_own_checksum(io::MappedFile& file, std::span<const Format> formats,
                                             const Error& no_seal, const VerifyOptions& options) {
   const auto own = HT_TRY(own_checksum(file.source(), formats));
@@ -177,7 +177,7 @@ std::string_view to_string(Verification::Part part) noexcept {
 }
 
 Result<void> Verification::result() const {
-  if (ok()) return {};
+  if (is_intact()) return {};
   if (bad.empty()) {
     return fail(Error(facts_of(verdict).code, "bytes_match_the_seal", "differs from its seal")
                     .with_hint("download the file again"));

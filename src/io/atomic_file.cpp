@@ -25,7 +25,7 @@ constexpr int max_attempts = 8;
 
 // Repeats the call while it fails with EINTR.
 template <class Call>
-IoResult<void> uninterrupted(Call call) {
+IoResult<void> retry_if_interrupted(Call call) {
   while (true) {
     auto done = call();
     if (done || done.error() != std::errc::interrupted) return done;
@@ -114,8 +114,8 @@ Error target_exists(const std::filesystem::path& target) {
       .with_hint("use another name, or --force to replace it");
 }
 
-// The name is short, hidden, and without the extension of a weights file. Creating the file fails if the name
-// exists.
+// The name is short, hidden, and without the extension of a weights file. Another process may choose the same
+// name; creating or naming the file then fails with `file_exists`.
 std::filesystem::path new_temporary_name(const std::filesystem::path& target) {
   static std::atomic<std::uint64_t> count{0};
   const auto now = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
@@ -181,7 +181,7 @@ Result<std::optional<AtomicFile>> AtomicFile::create_locked(const std::filesyste
       // Other writers remove an unclaimed lock file as a leftover. On a file system without flock, no writer
       // removes leftovers.
       if (!claimed && !is_refused && !is_unsupported(claimed.error()))
-        return fail(file.failed("file_can_be_created", "claim a file in its folder", claimed.error()));
+        return fail(file.failed("file_can_be_created", "lock a file in its folder", claimed.error()));
       if (!is_refused && file.has_temporary_name()) return file;
       file.owns_temporary_name_ = false;
       static_cast<void>(port.close(std::exchange(file.handle_, FileHandle{})));
@@ -258,7 +258,7 @@ Result<void> AtomicFile::create_temporary(std::optional<Source::Rights> rights) 
 }
 
 Result<void> AtomicFile::allocate(std::uint64_t bytes) {
-  const auto done = uninterrupted([&] { return port_->allocate(handle_, bytes); });
+  const auto done = retry_if_interrupted([&] { return port_->allocate(handle_, bytes); });
   if (done) return {};
   // Some file systems cannot preallocate; a full disk then fails the writes.
   const bool cannot =
@@ -268,7 +268,7 @@ Result<void> AtomicFile::allocate(std::uint64_t bytes) {
 }
 
 Result<void> AtomicFile::resize(std::uint64_t bytes) {
-  const auto done = uninterrupted([&] { return port_->resize(handle_, bytes); });
+  const auto done = retry_if_interrupted([&] { return port_->resize(handle_, bytes); });
   if (done) return {};
   return fail(
       failed("file_size_can_be_set", format_text("set the file size to {} bytes", bytes), done.error()));
@@ -296,7 +296,7 @@ Result<void> AtomicFile::write_by(FileHandle handle, std::uint64_t offset, Bytes
 }
 
 Result<void> AtomicFile::sync() const {
-  const auto done = uninterrupted([&] { return port_->sync(handle_); });
+  const auto done = retry_if_interrupted([&] { return port_->sync(handle_); });
   if (!done) return fail(failed("file_can_be_synced", "fsync", done.error()));
   return {};
 }
@@ -325,7 +325,7 @@ Result<void> AtomicFile::link_temporary_name() {
 }
 
 Result<void> AtomicFile::sync_folder() const {
-  const auto done = uninterrupted([&] { return port_->sync(folder_); });
+  const auto done = retry_if_interrupted([&] { return port_->sync(folder_); });
   // EINVAL is ignored: the file system cannot fsync a folder.
   if (!done && done.error() != std::errc::invalid_argument) {
     return fail(failed("folder_can_be_synced", "fsync its folder", done.error()));

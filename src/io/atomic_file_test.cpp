@@ -247,10 +247,10 @@ TEST_F(Replacing, file_can_be_created) {
 }
 
 TEST_F(Replacing, folder_can_be_opened) {
-  const auto nowhere = AtomicFile::create(folder_ / "none" / "target", IfExists::replace, port_);
-  ASSERT_FALSE(nowhere);
-  EXPECT_EQ(nowhere.error().code(), ErrorCode::write_failed);
-  EXPECT_EQ(nowhere.error().rule(), "folder_can_be_opened");
+  const auto refused = AtomicFile::create(folder_ / "none" / "target", IfExists::replace, port_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code(), ErrorCode::write_failed);
+  EXPECT_EQ(refused.error().rule(), "folder_can_be_opened");
   expect_untouched(Call::open, std::errc::permission_denied, ErrorCode::write_failed, "folder_can_be_opened");
 }
 
@@ -268,7 +268,7 @@ TEST_F(Replacing, continues_if_a_folder_cannot_be_synced) {
   EXPECT_TRUE(replace());
 }
 
-TEST_F(Replacing, retries_with_another_name_if_one_exists) {
+TEST_F(Replacing, retries_with_another_name_if_the_name_exists) {
   without_nameless_files();
   port_.fail_at(Call::create, 0, std::errc::file_exists);
   port_.fail_at(Call::create, 1, std::errc::interrupted);

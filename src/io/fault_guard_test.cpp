@@ -22,7 +22,7 @@ TEST_F(FaultGuard, mapped_pages_are_in_the_file) {
       map({.tensor_at = [](std::uint64_t offset) { return "t" + std::to_string(offset / page); }});
   ASSERT_TRUE(mapped);
   EXPECT_EQ(guarded_sum(mapped->bytes()), int{pages * page});
-  cut_to(3 * page);
+  truncate_to(3 * page);
   const auto sum = guarded_sum(mapped->bytes());
   ASSERT_FALSE(sum);
   EXPECT_EQ(sum.error().code(), ErrorCode::changed_underfoot);
@@ -38,7 +38,7 @@ TEST_F(FaultGuard, mapped_pages_are_in_the_file) {
 TEST_F(FaultGuard, reports_to_every_section_that_reads_the_page_and_to_no_other) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);
-  cut_to(page);
+  truncate_to(page);
   for (int i = 0; i < 100; ++i) {
     EXPECT_EQ(guarded_sum(mapped->bytes()).error().code(), ErrorCode::changed_underfoot);
     EXPECT_TRUE(guarded_sum(mapped->bytes().first(page)));
@@ -48,11 +48,11 @@ TEST_F(FaultGuard, reports_to_every_section_that_reads_the_page_and_to_no_other)
 TEST_F(FaultGuard, mapped_pages_can_be_read) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);
-  cut_to(page);
+  truncate_to(page);
   // The body restores the size of the file, so that the fault looks like a failure of the disk.
   const auto sum = guarded(mapped->bytes(), [&] {
     const int found = sum_of(mapped->bytes());
-    cut_to(pages * page);
+    truncate_to(pages * page);
     return found;
   });
   ASSERT_FALSE(sum);
@@ -64,7 +64,7 @@ TEST_F(FaultGuard, mapped_pages_can_be_read) {
 TEST_F(FaultGuard, restores_the_pages_of_the_file_when_it_ends) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);
-  cut_to(page);
+  truncate_to(page);
   EXPECT_FALSE(guarded(mapped->bytes(), [&] { EXPECT_EQ(sum_of(mapped->bytes()), int{page}); }));
   write_file(path_, std::string(pages * page, '\2'));
   // Read outside of a section, because a section would restore the pages too.
@@ -75,7 +75,7 @@ TEST_F(FaultGuard, replaces_only_pages_of_its_ranges) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);
   const Bytes middle = mapped->bytes().subspan(2 * page, 2 * page);
-  cut_to(page);
+  truncate_to(page);
   EXPECT_FALSE(guarded(middle, [&] {
     EXPECT_EQ(sum_of(middle), 0);
     write_file(path_, std::string(pages * page, '\1'));
@@ -86,14 +86,14 @@ TEST_F(FaultGuard, replaces_only_pages_of_its_ranges) {
 TEST_F(FaultGuard, reports_faults_on_other_threads) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);
-  cut_to(page);
+  truncate_to(page);
   EXPECT_FALSE(guarded(mapped->bytes(), [&] { std::thread([&] { sum_of(mapped->bytes()); }).join(); }));
 }
 
 TEST_F(FaultGuard, reports_to_all_sections_over_the_page) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);
-  cut_to(page);
+  truncate_to(page);
   std::latch both_are_open(2);
   std::latch is_replaced(1);
   std::atomic<int> reported = 0;
@@ -119,7 +119,7 @@ TEST_F(FaultGuard, reports_to_all_sections_over_the_page) {
 TEST_F(FaultGuard, reports_to_a_section_that_begins_over_replaced_pages) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);
-  cut_to(page);
+  truncate_to(page);
   EXPECT_FALSE(guarded(mapped->bytes(), [&] {
     sum_of(mapped->bytes());
     std::jthread([&] {
@@ -152,7 +152,7 @@ TEST_F(FaultGuard, reports_no_faults_of_another_file) {
 TEST_F(FaultGuard, accepts_several_ranges) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);
-  cut_to(page);
+  truncate_to(page);
   const std::array<Bytes, 2> both{mapped->bytes().first(page), mapped->bytes().subspan(3 * page, 1)};
   EXPECT_FALSE(guarded(both, [&] { return sum_of(both[0]) + sum_of(both[1]); }));
   EXPECT_TRUE(guarded(both, [&] { return sum_of(both[0]); }));
@@ -161,7 +161,7 @@ TEST_F(FaultGuard, accepts_several_ranges) {
 TEST_F(FaultGuard, nests) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);
-  cut_to(page);
+  truncate_to(page);
   bool inner_failed = false;
   const auto outer = guarded(mapped->bytes(), [&] {
     EXPECT_TRUE(guarded(mapped->bytes().first(1), [] { return 1; }));
@@ -174,10 +174,10 @@ TEST_F(FaultGuard, nests) {
 TEST_F(FaultGuard, a_fault_replaces_the_result_of_the_body) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);
-  cut_to(page);
+  truncate_to(page);
   const auto result = guarded(mapped->bytes(), [&]() -> Result<int> {
     sum_of(mapped->bytes());
-    return fail(ErrorCode::checksum_mismatch, "sum_matches", "it is wrong");
+    return fail(ErrorCode::checksum_mismatch, "sum_matches", "sum differs");
   });
   EXPECT_EQ(result.error().code(), ErrorCode::changed_underfoot);
 }
@@ -185,7 +185,7 @@ TEST_F(FaultGuard, a_fault_replaces_the_result_of_the_body) {
 TEST_F(FaultGuard, many_threads_fault_at_once) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);
-  cut_to(page);
+  truncate_to(page);
   std::atomic<int> reported = 0;
   constexpr int threads = 8;
   std::latch ready(threads);
@@ -201,10 +201,10 @@ TEST_F(FaultGuard, many_threads_fault_at_once) {
   EXPECT_EQ(reported, threads * 50);
 }
 
-TEST_F(FaultGuard, reports_zeros_that_cannot_be_restored) {
+TEST_F(FaultGuard, reports_pages_that_cannot_be_restored) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);
-  cut_to(page);
+  truncate_to(page);
   port_.fail_from(Call::map_over, 0, std::errc::not_enough_memory);
   EXPECT_FALSE(guarded_sum(mapped->bytes()));
   // The page may hold zeros, so a section over it fails even if the body does not read it.
@@ -216,21 +216,21 @@ TEST_F(FaultGuard, reports_zeros_that_cannot_be_restored) {
 
 TEST_F(FaultGuard, outlives_the_mapping) {
   std::optional<Mapped> mapped = map().value();
-  cut_to(page);
-  const auto gone = guarded(mapped->bytes(), [&] {
+  truncate_to(page);
+  const auto failed = guarded(mapped->bytes(), [&] {
     sum_of(mapped->bytes());
     mapped.reset();
   });
-  ASSERT_FALSE(gone);
-  EXPECT_EQ(gone.error().rule(), "mapped_pages_can_be_read");
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().rule(), "mapped_pages_can_be_read");
 }
 
-TEST_F(FaultGuard, stays_if_unmapping_fails) {
+TEST_F(FaultGuard, keeps_guarding_the_pages_if_unmapping_fails) {
   auto mapped = map();
   ASSERT_TRUE(mapped);
   port_.fail_at(Call::unmap, 0, std::errc::not_enough_memory);
   EXPECT_EQ(mapped->unmap().error().code(), ErrorCode::unmap_failed);
-  cut_to(page);
+  truncate_to(page);
   EXPECT_FALSE(guarded_sum(mapped->bytes()));
   EXPECT_TRUE(mapped->unmap());
 }
@@ -238,7 +238,7 @@ TEST_F(FaultGuard, stays_if_unmapping_fails) {
 TEST_F(FaultGuard, restores_zeroed_pages_after_unmapping_failed) {
   auto mapped = map({.faults = FaultPolicy::zero_fill});
   ASSERT_TRUE(mapped);
-  cut_to(page);
+  truncate_to(page);
   EXPECT_EQ(sum_of(mapped->bytes()), int{page});
   port_.fail_at(Call::unmap, 0, std::errc::not_enough_memory);
   EXPECT_FALSE(mapped->unmap());
@@ -247,10 +247,10 @@ TEST_F(FaultGuard, restores_zeroed_pages_after_unmapping_failed) {
   EXPECT_EQ(guarded_sum(mapped->bytes()), int{2 * pages * page});
 }
 
-TEST_F(FaultGuard, zero_fill_replaces_no_page_that_can_be_read) {
+TEST_F(FaultGuard, zero_fill_replaces_only_unreadable_pages) {
   const auto mapped = map({.faults = FaultPolicy::zero_fill});
   ASSERT_TRUE(mapped);
-  cut_to(page);
+  truncate_to(page);
   EXPECT_EQ(sum_of(mapped->bytes().subspan(page, page)), 0);
   write_file(path_, std::string(pages * page, '\1'));
   EXPECT_EQ(sum_of(mapped->bytes()), int{(pages - 1) * page});
@@ -269,21 +269,21 @@ TEST_F(FaultGuard, explains_efault_of_a_system_call) {
     });
   };
   const auto mapped = map().value();
-  const auto bare = map({.faults = FaultPolicy::off}).value();
+  const auto unguarded = map({.faults = FaultPolicy::off}).value();
   EXPECT_TRUE(write_page(mapped));
-  cut_to(page);
+  truncate_to(page);
   const auto failed = write_page(mapped);
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().rule(), "mapped_pages_are_in_the_file");
   EXPECT_EQ(failed.error().offset(), (pages - 1) * page);
   // With `FaultPolicy::off` the page is not touched to find the cause: the fault would end the process.
-  EXPECT_EQ(write_page(bare).error().rule(), "page_is_written");
+  EXPECT_EQ(write_page(unguarded).error().rule(), "page_is_written");
 }
 
 TEST_F(FaultGuard, zero_fill_reads_zeros_and_stores_the_first_fault) {
   const auto mapped = map({.faults = FaultPolicy::zero_fill});
   ASSERT_TRUE(mapped);
-  cut_to(3 * page);
+  truncate_to(3 * page);
   EXPECT_FALSE(mapped->fault());
   EXPECT_EQ(sum_of(mapped->bytes().last(page)), 0);
   EXPECT_EQ(sum_of(mapped->bytes()), int{3 * page});
@@ -296,41 +296,41 @@ TEST_F(FaultGuard, zero_fill_reads_zeros_and_stores_the_first_fault) {
 }
 
 TEST_F(FaultGuard, off_reads_by_system_calls) {
-  io::MappedFile bare(
+  io::MappedFile unguarded(
       FileSource::open(path_, port_).value(),
       {.faults = FaultPolicy::off, .tensor_at = [](std::uint64_t) { return std::string("t"); }});
-  EXPECT_TRUE(bare.must_read());
-  const Bytes in_place = bare.map(page, 3).value().memory.bytes;
+  EXPECT_TRUE(unguarded.must_read());
+  const Bytes in_place = unguarded.map(page, 3).value().memory.bytes;
   int sum = 0;
   const auto add = [&](Bytes bytes) -> Result<void> {
     EXPECT_NE(bytes.data(), in_place.data());
     sum = sum_of(bytes);
     return {};
   };
-  ASSERT_TRUE(bare.visit(page, 3, add));
+  ASSERT_TRUE(unguarded.visit(page, 3, add));
   EXPECT_EQ(sum, 3);
-  EXPECT_EQ(bare.visit(pages * page, 1, add).error().code(), ErrorCode::out_of_bounds);
-  cut_to(page);
-  const auto gone = bare.visit(page - 1, 3, add);
-  ASSERT_FALSE(gone);
-  EXPECT_EQ(gone.error().code(), ErrorCode::changed_underfoot);
-  EXPECT_EQ(gone.error().path(), path_.string());
-  EXPECT_EQ(gone.error().tensor(), "t");
-  EXPECT_EQ(gone.error().offset(), page);
+  EXPECT_EQ(unguarded.visit(pages * page, 1, add).error().code(), ErrorCode::out_of_bounds);
+  truncate_to(page);
+  const auto truncated = unguarded.visit(page - 1, 3, add);
+  ASSERT_FALSE(truncated);
+  EXPECT_EQ(truncated.error().code(), ErrorCode::changed_underfoot);
+  EXPECT_EQ(truncated.error().path(), path_.string());
+  EXPECT_EQ(truncated.error().tensor(), "t");
+  EXPECT_EQ(truncated.error().offset(), page);
   // Fetching pages does not touch a page either.
-  EXPECT_EQ(bare.advise(0, pages * page, Strategy::Advice::populate).error().code(),
+  EXPECT_EQ(unguarded.advise(0, pages * page, Strategy::Advice::populate).error().code(),
             ErrorCode::changed_underfoot);
-  EXPECT_FALSE(bare.fault());
+  EXPECT_FALSE(unguarded.fault());
 }
 
 TEST_F(FaultGuard, file_is_unchanged) {
   const auto file = FileSource::open(path_, port_).value();
   EXPECT_TRUE(file->check_unchanged());
-  cut_to(page);
+  truncate_to(page);
   const auto error = file->check_unchanged().error();
   EXPECT_EQ(error.code(), ErrorCode::changed_underfoot);
   EXPECT_EQ(error.rule(), "file_is_unchanged");
-  cut_to(pages * page);
+  truncate_to(pages * page);
   EXPECT_EQ(file->check_unchanged().error().rule(), "file_is_unchanged");
   // A rename of another file to the same path does not change the open file.
   write_file(path_, "x");

@@ -49,7 +49,7 @@ class FaultFixture : public ::testing::Test {
   static Mapped map_file(const std::filesystem::path& path) {
     return Mapped::map(FileSource::open(path).value()).value();
   }
-  void cut_to(std::size_t bytes) { std::filesystem::resize_file(path_, bytes); }
+  void truncate_to(std::size_t bytes) { std::filesystem::resize_file(path_, bytes); }
 
   // Reads each byte; `volatile` keeps the reads if the sum is not used.
   static int sum_of(Bytes bytes) {

@@ -24,7 +24,7 @@ using ht::testing::write_file;
 
 Error error_of(const std::filesystem::path& path, Port& port = system_port()) {
   auto file = FileSource::open(path, port);
-  if (file) return Error(ErrorCode::internal, "test_expects_an_error", "it opened");
+  if (file) return Error(ErrorCode::internal, "test_expects_an_error", "file was opened");
   return std::move(file).error();
 }
 

@@ -10,44 +10,45 @@
 namespace ht::inline v1 {
 namespace {
 
-Result<Loaded> located(const Model& model, Result<Loaded> loaded) {
+Result<LoadReport> located(const Model& model, Result<LoadReport> loaded) {
   if (loaded) return loaded;
   return fail(ModelAccess::located(model, std::move(loaded).error()));
 }
 
-struct Placed {
+struct IndexedTarget {
   std::size_t index;
   MutableBytes into;
 };
 
 // Two reads into the same bytes would race.
-Result<void> check_no_overlap(const Model& model, std::span<const Placed> placed) {
-  std::vector<Placed> places;
-  for (const auto& place : placed) {
-    if (!place.into.empty()) places.push_back(place);
+Result<void> check_no_overlap(const Model& model, std::span<const IndexedTarget> targets) {
+  std::vector<IndexedTarget> non_empty;
+  for (const auto& target : targets) {
+    if (!target.into.empty()) non_empty.push_back(target);
   }
-  const auto begin = [](const Placed& place) { return place.into.data(); };
-  const auto end = [](const Placed& place) { return place.into.data() + place.into.size(); };
-  std::ranges::sort(places, std::less<>(), begin);
-  for (std::size_t i = 1; i < places.size(); ++i) {
-    const auto shared = std::min(end(places[i - 1]), end(places[i])) - begin(places[i]);
+  const auto begin = [](const IndexedTarget& target) { return target.into.data(); };
+  const auto end = [](const IndexedTarget& target) { return target.into.data() + target.into.size(); };
+  std::ranges::sort(non_empty, std::less<>(), begin);
+  for (std::size_t i = 1; i < non_empty.size(); ++i) {
+    const auto shared = std::min(end(non_empty[i - 1]), end(non_empty[i])) - begin(non_empty[i]);
     if (shared <= 0) continue;
     return fail(Error(ErrorCode::overlap, "targets_do_not_overlap",
                       format_text("targets of tensors '{}' and '{}' overlap by {} bytes",
-                                  model.catalog()[places[i - 1].index].name,
-                                  model.catalog()[places[i].index].name, shared))
+                                  model.catalog()[non_empty[i - 1].index].name,
+                                  model.catalog()[non_empty[i].index].name, shared))
                     .with_hint("give each tensor its own memory"));
   }
   return {};
 }
 
-Result<Loaded> load_placed(const Model& model, std::span<const Placed> places, const LoadOptions& options) {
-  HT_TRY(check_no_overlap(model, places));
+Result<LoadReport> load_targets(const Model& model, std::span<const IndexedTarget> targets,
+                                const LoadOptions& options) {
+  HT_TRY(check_no_overlap(model, targets));
   const auto& state = ModelAccess::state(model);
   std::vector<std::size_t> tensors;
   std::vector<io::Strategy::LoadRequest> requests;
   std::uint64_t splat_bytes = 0;
-  for (const auto& [index, into] : places) {
+  for (const auto& [index, into] : targets) {
     const Entry entry = model.catalog()[index];
     if (into.size() != entry.bytes) {
       return fail(Error(ErrorCode::size_mismatch, "target_size_matches_its_tensor",
@@ -67,7 +68,7 @@ Result<Loaded> load_placed(const Model& model, std::span<const Placed> places, c
     requests.push_back({.range = {entry.file, entry.offset, entry.bytes}, .into = into});
   }
   auto loaded = HT_TRY(located(model, load_tensors_into(model, options, std::move(tensors), requests)));
-  for (const auto& [index, into] : places) {
+  for (const auto& [index, into] : targets) {
     const auto tensor = HT_TRY(model.at(index));
     if (tensor.is_splat()) HT_TRY(tensor.copy_to(into));
   }
@@ -78,8 +79,8 @@ Result<Loaded> load_placed(const Model& model, std::span<const Placed> places, c
 
 }  // namespace
 
-Result<Loaded> load(const Model& model, const LoadOptions& options) {
-  return without_bad_alloc([&]() -> Result<Loaded> {
+Result<LoadReport> load(const Model& model, const LoadOptions& options) {
+  return without_bad_alloc([&]() -> Result<LoadReport> {
     const auto& residency = *ModelAccess::state(model).residency;
     auto tensors = HT_TRY(ModelAccess::tensors_matching(model, options.filter));
     std::vector<std::size_t> in_memory;
@@ -92,38 +93,39 @@ Result<Loaded> load(const Model& model, const LoadOptions& options) {
   });
 }
 
-Result<Loaded> stream(const Model& model, const PieceConsumer& consumer, const LoadOptions& options) {
-  return without_bad_alloc([&]() -> Result<Loaded> {
+Result<LoadReport> stream(const Model& model, const PieceConsumer& consumer, const LoadOptions& options) {
+  return without_bad_alloc([&]() -> Result<LoadReport> {
     auto tensors = HT_TRY(ModelAccess::tensors_matching(model, options.filter));
     return located(model, stream_tensors(model, options, std::move(tensors), consumer));
   });
 }
 
-Result<Loaded> load_into(const Model& model, std::span<const Target> targets, const LoadOptions& options) {
-  return without_bad_alloc([&]() -> Result<Loaded> {
-    std::vector<Placed> places;
-    places.reserve(targets.size());
+Result<LoadReport> load_into(const Model& model, std::span<const Target> targets,
+                             const LoadOptions& options) {
+  return without_bad_alloc([&]() -> Result<LoadReport> {
+    std::vector<IndexedTarget> indexed;
+    indexed.reserve(targets.size());
     for (const auto& [name, into] : targets) {
       const auto found = model.find(name);
       if (!found) return fail(model[name].error());  // this error suggests the nearest name
-      places.push_back({*found, into});
+      indexed.push_back({*found, into});
     }
-    return load_placed(model, places, options);
+    return load_targets(model, indexed, options);
   });
 }
 
-Result<Loaded> load_into(const Model& model, const PlaceTensor& place, const LoadOptions& options) {
-  return without_bad_alloc([&]() -> Result<Loaded> {
+Result<LoadReport> load_into(const Model& model, const PlaceTensor& place, const LoadOptions& options) {
+  return without_bad_alloc([&]() -> Result<LoadReport> {
     HT_TRY(options.filter.check());
-    std::vector<Placed> places;
+    std::vector<IndexedTarget> indexed;
     for (std::size_t i = 0; i < model.size(); ++i) {
       const auto tensor = HT_TRY(model.at(i));
       if (!options.filter.matches(tensor.name())) continue;
       const MutableBytes into = place(tensor);
       if (into.empty()) continue;
-      places.push_back({i, into});
+      indexed.push_back({i, into});
     }
-    return load_placed(model, places, options);
+    return load_targets(model, indexed, options);
   });
 }
 

@@ -65,7 +65,8 @@ TEST_F(LoadModel, every_call_may_fail_once) {
         const auto done = streams ? stream(load_options) : ht::load(*model_, load_options);
         const bool happened = port_.count(call) > before + nth;
         port_.clear_faults();
-        // The other calls have a fallback: they query facts, prepare direct reads, or create a kernel queue.
+        // Most of the other calls have a fallback: they query facts, populate pages, prepare direct reads, or
+        // create a kernel queue.
         const bool must_be_reported = call == Call::stat || call == Call::submit || call == Call::complete ||
                                       call == Call::await || call == Call::drop_cached;
         if (happened && must_be_reported) {
@@ -95,9 +96,9 @@ TEST_F(LoadModel, every_call_may_fail_once) {
 
 TEST_F(LoadModel, fault_names_the_tensor) {
   sync_and_evict();
-  // The second file is cut within its second tensor.
+  // The second file is truncated within its second tensor.
   const auto path = folder_ / "part1.safetensors";
-  const auto header = std::filesystem::file_size(path) - per_file * tensor_bytes;
+  const auto header = std::filesystem::file_size(path) - tensors_per_file * tensor_bytes;
   std::filesystem::resize_file(path, header + tensor_bytes + 5000);
   std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now());
   for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::read, Strategy::Kind::staged}) {
@@ -142,20 +143,20 @@ TEST_F(LoadModel, cached_pages_are_copied_and_report_a_file_truncated_meanwhile)
   port_.before_each([&](Call call, int nth) {
     if (call == Call::advise && nth == advise_calls + 1) std::filesystem::resize_file(path, 4096);
   });
-  const auto cut = ht::load(*model_, options(Strategy::Kind::read));
+  const auto truncated = ht::load(*model_, options(Strategy::Kind::read));
   port_.before_each({});
-  ASSERT_FALSE(cut);
-  EXPECT_EQ(cut.error().code(), ErrorCode::truncated) << to_string(cut.error());
-  EXPECT_EQ(cut.error().path(), path.string());
-  EXPECT_TRUE(cut.error().tensor().starts_with("t0."));
+  ASSERT_FALSE(truncated);
+  EXPECT_EQ(truncated.error().code(), ErrorCode::truncated) << to_string(truncated.error());
+  EXPECT_EQ(truncated.error().path(), path.string());
+  EXPECT_TRUE(truncated.error().tensor().starts_with("t0."));
 }
 
 TEST_F(LoadModel, fault_policy_off_reads_instead_of_copying_pages) {
-  const auto bare =
+  const auto unguarded =
       Model::open(folder_ / "part0.safetensors", {.faults = FaultPolicy::off, .port = &port_}).value();
-  ASSERT_TRUE(ht::load(bare, options(Strategy::Kind::mapped)));
+  ASSERT_TRUE(ht::load(unguarded, options(Strategy::Kind::mapped)));
   const int before = port_.count(Call::read_at);
-  ASSERT_TRUE(ht::load(bare, options(Strategy::Kind::read)));
+  ASSERT_TRUE(ht::load(unguarded, options(Strategy::Kind::read)));
   EXPECT_GT(port_.count(Call::read_at), before);
 }
 
@@ -243,7 +244,7 @@ TEST_F(LoadModel, evicted_and_failed_tensors_are_mapped_again) {
   load_options.budget_bytes = 4096;
   EXPECT_FALSE(ht::load(*model_, load_options));
   EXPECT_EQ(residences(), std::set{TensorResidency::Residence::failed});
-  EXPECT_TRUE(model_->raw(tensor(0, 0)));
+  EXPECT_TRUE(model_->storage(tensor(0, 0)));
   EXPECT_EQ(residences(), (std::set{TensorResidency::Residence::failed, TensorResidency::Residence::mapped}));
 }
 
@@ -256,8 +257,8 @@ TEST_F(LoadModel, many_threads_may_load_look_up_and_evict) {
           EXPECT_TRUE(ht::load(*model_, options(Strategy::Kind::read)));
         }
         if (number == 1) static_cast<void>(ht::evict(*model_, "t0.*"));  // fails if a thread uses a tensor
-        const auto raw = model_->raw(tensor(0, number % per_file)).value();
-        EXPECT_TRUE(std::ranges::equal(raw.bytes(), expected(0, number % per_file)));
+        const auto raw = model_->storage(tensor(0, number % tensors_per_file)).value();
+        EXPECT_TRUE(std::ranges::equal(raw.bytes(), expected(0, number % tensors_per_file)));
       }
     });
   }

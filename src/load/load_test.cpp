@@ -19,7 +19,7 @@ TEST_F(LoadModel, loads_all_tensors_by_each_strategy) {
   for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::read, Strategy::Kind::automatic}) {
     const auto loaded = ht::load(*model_, options(strategy));
     ASSERT_TRUE(loaded) << to_string(loaded.error());
-    EXPECT_EQ(loaded->bytes, 2 * per_file * tensor_bytes);
+    EXPECT_EQ(loaded->bytes, 2 * tensors_per_file * tensor_bytes);
     EXPECT_FALSE(loaded->choice.code.empty());
     EXPECT_FALSE(loaded->choice.reason.empty());
     EXPECT_EQ(loaded->requested_bytes, loaded->bytes);
@@ -48,9 +48,9 @@ TEST_F(LoadModel, second_read_skips_resident_tensors) {
   ASSERT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::read, .filter = "t0.*"}));
   EXPECT_EQ(residences(),
             (std::set{TensorResidency::Residence::resident, TensorResidency::Residence::unbound}));
-  const auto* const before = model_->raw(tensor(0, 0)).value().bytes().data();
+  const auto* const before = model_->storage(tensor(0, 0)).value().bytes().data();
   ASSERT_TRUE(ht::load(*model_, options(Strategy::Kind::read)));
-  EXPECT_EQ(model_->raw(tensor(0, 0)).value().bytes().data(), before);
+  EXPECT_EQ(model_->storage(tensor(0, 0)).value().bytes().data(), before);
   EXPECT_EQ(residences(), std::set{TensorResidency::Residence::resident});
 }
 
@@ -77,7 +77,7 @@ TEST_F(LoadModel, memory_with_handles_is_in_use) {
 
 TEST_F(LoadModel, tensors_outlive_the_model_that_loaded_them) {
   ASSERT_TRUE(ht::load(*model_, options(Strategy::Kind::read)));
-  const auto held = model_->raw(tensor(1, 1)).value();
+  const auto held = model_->storage(tensor(1, 1)).value();
   model_.reset();
   EXPECT_TRUE(std::ranges::equal(held.bytes(), expected(1, 1)));
 }
@@ -87,7 +87,7 @@ TEST_F(LoadModel, drop_after_leaves_nothing_in_the_page_cache) {
     sync_and_evict();
     auto load_options = options(strategy);
     ASSERT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::mapped}));
-    EXPECT_EQ(cached(), 2 * per_file * tensor_bytes);
+    EXPECT_EQ(cached(), 2 * tensors_per_file * tensor_bytes);
     load_options.drop_after = true;
     ASSERT_TRUE(ht::load(*model_, load_options));
     EXPECT_EQ(cached(), 0U);
@@ -110,7 +110,7 @@ TEST_F(LoadModel, stream_passes_every_byte_once_by_each_strategy) {
       load_options.drop_after = drop_after;
       const auto streamed = stream(load_options);
       ASSERT_TRUE(streamed) << to_string(streamed.error());
-      EXPECT_EQ(streamed->bytes, 2 * per_file * tensor_bytes);
+      EXPECT_EQ(streamed->bytes, 2 * tensors_per_file * tensor_bytes);
       expect_streamed_all();
       if (drop_after) {
         EXPECT_EQ(cached(), 0U);
@@ -181,7 +181,7 @@ TEST_F(LoadModel, strategy_supports_this_load) {
 
 TEST_F(LoadModel, loaded_bytes_fit_the_budget) {
   auto load_options = options(Strategy::Kind::read);
-  load_options.budget_bytes = 2 * per_file * tensor_bytes;  // without the padding to whole pages
+  load_options.budget_bytes = 2 * tensors_per_file * tensor_bytes;  // without the padding to whole pages
   testing::expect_refusal(ht::load(*model_, load_options), ErrorCode::budget_too_small,
                           "loaded_bytes_fit_the_budget");
   // A load that failed can be repeated.
@@ -205,7 +205,7 @@ TEST_F(LoadModel, automatic_streams_tensors_above_the_budget) {
     EXPECT_EQ(loaded.choice.strategy, Strategy::Kind::staged);
     EXPECT_EQ(loaded.choice.code, "larger_than_memory");
     EXPECT_THAT(loaded.choice.reason, ::testing::StartsWith("exceeds the memory budget: streamed"));
-    EXPECT_EQ(loaded.requested_bytes, 2 * per_file * tensor_bytes);
+    EXPECT_EQ(loaded.requested_bytes, 2 * tensors_per_file * tensor_bytes);
     EXPECT_EQ(loaded.bytes, loaded.requested_bytes);
     EXPECT_EQ(loaded.streamed_bytes, loaded.requested_bytes);
     expect_all_tensors();
@@ -213,7 +213,7 @@ TEST_F(LoadModel, automatic_streams_tensors_above_the_budget) {
   }
   // Mapped pages need no memory for the padding of `read`.
   auto load_options = options(Strategy::Kind::automatic);
-  load_options.budget_bytes = 2 * per_file * tensor_bytes;
+  load_options.budget_bytes = 2 * tensors_per_file * tensor_bytes;
   const auto fits = ht::load(*model_, load_options).value();
   EXPECT_EQ(fits.choice.strategy, Strategy::Kind::mapped);
   EXPECT_EQ(fits.streamed_bytes, 0U);
@@ -224,7 +224,7 @@ TEST_F(LoadModel, mapped_bytes_fit_into_the_budget) {
     ASSERT_TRUE(!verify || ht::seal(*model_));
     auto load_options = options(Strategy::Kind::mapped);
     load_options.verify = verify;
-    load_options.budget_bytes = 2 * per_file * tensor_bytes - 1;
+    load_options.budget_bytes = 2 * tensors_per_file * tensor_bytes - 1;
     sync_and_evict();
     const auto error = refusal(ht::load(*model_, load_options), ErrorCode::budget_too_small,
                                "mapped_bytes_fit_into_the_budget");
@@ -234,7 +234,7 @@ TEST_F(LoadModel, mapped_bytes_fit_into_the_budget) {
       EXPECT_EQ(cached(), 0U);
     }
     ++load_options.budget_bytes;
-    EXPECT_EQ(ht::load(*model_, load_options).value().bytes, 2 * per_file * tensor_bytes);
+    EXPECT_EQ(ht::load(*model_, load_options).value().bytes, 2 * tensors_per_file * tensor_bytes);
   }
   // Without a budget, pages that are not cached must fit into the available memory. A prefetch has no limit.
   sync_and_evict();
@@ -244,7 +244,7 @@ TEST_F(LoadModel, mapped_bytes_fit_into_the_budget) {
   };
   testing::expect_refusal(load_with_available(8 * 1000), ErrorCode::budget_too_small,
                           "mapped_bytes_fit_into_the_budget");
-  EXPECT_EQ(ht::prefetch(*model_).value(), 2 * per_file * tensor_bytes);
+  EXPECT_EQ(ht::prefetch(*model_).value(), 2 * tensors_per_file * tensor_bytes);
   EXPECT_TRUE(load_with_available(8 * 1000));
 }
 
@@ -252,9 +252,9 @@ TEST_F(LoadModel, counts_resident_bytes_separately_from_loaded_bytes) {
   sync_and_evict();
   ASSERT_TRUE(ht::load(*model_, {.strategy = Strategy::Kind::read, .filter = "t0.*"}));
   const auto loaded = ht::load(*model_, options(Strategy::Kind::mapped)).value();
-  EXPECT_EQ(loaded.requested_bytes, 2 * per_file * tensor_bytes);
-  EXPECT_EQ(loaded.bytes, per_file * tensor_bytes);
-  EXPECT_EQ(loaded.resident_bytes, per_file * tensor_bytes);
+  EXPECT_EQ(loaded.requested_bytes, 2 * tensors_per_file * tensor_bytes);
+  EXPECT_EQ(loaded.bytes, tensors_per_file * tensor_bytes);
+  EXPECT_EQ(loaded.resident_bytes, tensors_per_file * tensor_bytes);
   EXPECT_EQ(loaded.cached_bytes, 0U);
   const auto repeated = ht::load(*model_, options(Strategy::Kind::mapped)).value();
   EXPECT_EQ(repeated.cached_bytes, repeated.bytes);
@@ -282,6 +282,15 @@ TEST_F(LoadModel, automatic_skips_resident_tensors) {
   EXPECT_EQ(repeated.choice.code, "nothing_to_load");
   EXPECT_EQ(repeated.bytes, 0U);
   EXPECT_EQ(residences(), std::set{TensorResidency::Residence::resident});
+}
+
+TEST_F(LoadModel, ring_that_exceeds_memory_is_out_of_memory) {
+  for (const std::uint64_t bytes : {std::uint64_t{1} << 62, std::uint64_t{1} << 63}) {
+    const LoadOptions reading{.strategy = Strategy::Kind::read, .chunks = 64, .chunk_bytes = bytes};
+    EXPECT_EQ(ht::load(*model_, reading).error().code(), ErrorCode::out_of_memory);
+    const LoadOptions staged{.strategy = Strategy::Kind::staged, .chunks = 64, .chunk_bytes = bytes};
+    EXPECT_EQ(stream(staged).error().code(), ErrorCode::out_of_memory);
+  }
 }
 
 TEST_F(LoadModel, ring_size_is_valid) {
@@ -324,7 +333,7 @@ TEST_F(LoadModel, use_few_does_not_prefetch) {
   const auto tensors = ht::residency(*model_).value();
   for (const auto& each : tensors) EXPECT_EQ(each.cached_bytes, 0U);
   // Reading one byte fetches at most a few pages around it.
-  ASSERT_EQ(model_->raw(tensor(0, 1)).value().bytes()[50'000], expected(0, 1)[50'000]);
+  ASSERT_EQ(model_->storage(tensor(0, 1)).value().bytes()[50'000], expected(0, 1)[50'000]);
   EXPECT_LE(ht::residency(*model_).value()[1].cached_bytes.value(), 65536U);
   // A later load of all tensors enables readahead again.
   ASSERT_TRUE(ht::load(*model_, options(Strategy::Kind::mapped)));
@@ -356,12 +365,12 @@ TEST_F(LoadModel, progress_is_reported_to_the_end_by_each_strategy) {
     std::vector<std::uint64_t> done;
     auto load_options = options(strategy);
     load_options.work.on_progress = [&](const Progress& progress) {
-      EXPECT_EQ(progress.total_bytes, 2 * per_file * tensor_bytes);
+      EXPECT_EQ(progress.total_bytes, 2 * tensors_per_file * tensor_bytes);
       done.push_back(progress.done_bytes);
     };
     ASSERT_TRUE(strategy == Strategy::Kind::staged ? stream(load_options) : ht::load(*model_, load_options));
     EXPECT_TRUE(std::ranges::is_sorted(done));
-    EXPECT_EQ(done.back(), 2 * per_file * tensor_bytes);
+    EXPECT_EQ(done.back(), 2 * tensors_per_file * tensor_bytes);
     EXPECT_GT(done.size(), 5U);
   }
 }

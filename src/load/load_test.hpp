@@ -24,22 +24,22 @@ class LoadModel : public ::testing::Test {
  protected:
   static constexpr std::uint64_t tensor_bytes = 100'000;
   static constexpr std::uint64_t chunk = 16384;
-  static constexpr int per_file = 3;
+  static constexpr int tensors_per_file = 3;
 
   void SetUp() override {
     std::vector<std::pair<std::string, std::string>> index;
     for (int file = 0; file < 2; ++file) {
       const std::string name = "part" + std::to_string(file) + ".safetensors";
       std::string json = "{";
-      for (int i = 0; i < per_file; ++i) {
+      for (int i = 0; i < tensors_per_file; ++i) {
         const auto begin = static_cast<std::uint64_t>(i) * tensor_bytes;
         json += (i == 0 ? "\"" : ",\"") + tensor(file, i) +
                 R"(":{"dtype":"U8","shape":[100000],"data_offsets":[)" + std::to_string(begin) + "," +
                 std::to_string(begin + tensor_bytes) + "]}";
         index.emplace_back(tensor(file, i), name);
       }
-      auto bytes = safetensors_file(json + "}", per_file * tensor_bytes);
-      const auto data = bytes.size() - per_file * tensor_bytes;
+      auto bytes = safetensors_file(json + "}", tensors_per_file * tensor_bytes);
+      const auto data = bytes.size() - tensors_per_file * tensor_bytes;
       for (std::size_t i = data; i < bytes.size(); ++i) {
         bytes[i] =
             static_cast<std::byte>((i - data) * 13 + (i - data) / 257 + static_cast<std::size_t>(file));
@@ -65,8 +65,8 @@ class LoadModel : public ::testing::Test {
   }
   void expect_all_tensors() const {
     for (int file = 0; file < 2; ++file) {
-      for (int i = 0; i < per_file; ++i) {
-        EXPECT_TRUE(std::ranges::equal(model_->raw(tensor(file, i)).value().bytes(), expected(file, i)));
+      for (int i = 0; i < tensors_per_file; ++i) {
+        EXPECT_TRUE(std::ranges::equal(model_->storage(tensor(file, i)).value().bytes(), expected(file, i)));
       }
     }
   }
@@ -79,7 +79,7 @@ class LoadModel : public ::testing::Test {
   [[nodiscard]] static LoadOptions options(io::Strategy::Kind strategy) {
     return {.strategy = strategy, .chunks = 3, .chunk_bytes = chunk};
   }
-  Result<Loaded> stream(const LoadOptions& options) {
+  Result<LoadReport> stream(const LoadOptions& options) {
     streamed_.clear();
     return ht::stream(
         *model_,
@@ -92,9 +92,9 @@ class LoadModel : public ::testing::Test {
         options);
   }
   void expect_streamed_all() const {
-    ASSERT_EQ(streamed_.size(), 2U * per_file);
+    ASSERT_EQ(streamed_.size(), 2U * tensors_per_file);
     for (int file = 0; file < 2; ++file) {
-      for (int i = 0; i < per_file; ++i) {
+      for (int i = 0; i < tensors_per_file; ++i) {
         EXPECT_TRUE(std::ranges::equal(streamed_.at(tensor(file, i)), expected(file, i)));
       }
     }

@@ -153,7 +153,7 @@ class Backwards final : public io::Strategy {
       ++released;
       return io::Strategy::ReleaseDone{};
     }
-    return io::not_supported(*this, "do that");
+    return io::not_supported(*this, "answer this request");
   }
   int released = 0;
 
@@ -210,13 +210,13 @@ TEST_F(LoadedModels, strategy_answers_each_request) {
 }
 
 // A load also verifies tensors that another load made resident after this load began.
-TEST_F(LoadedModels, are_verified_after_another_load) {
+TEST_F(LoadedModels, tensors_made_resident_meanwhile_are_verified) {
   write_file(path_, noise_file("safetensors", {3, 500}));
   ASSERT_TRUE(ht::seal(Model::open(path_).value()));
   testing::FaultyPort port;
   const auto model = Model::open(path_, {.port = &port}).value();
   std::promise<void> has_started;
-  std::optional<Result<Loaded>> second;
+  std::optional<Result<LoadReport>> second;
   std::thread verifier;
   const auto wrong = [&](std::span<const io::Strategy::LoadRequest> requests) {
     // The second load opens the seal after it has chosen the tensors to load.
@@ -241,7 +241,7 @@ TEST_F(LoadedModels, are_verified_after_another_load) {
 // The caller requests the stop in its progress callback, as the C API does.
 TEST_F(LoadedModels, load_that_waits_for_another_load_is_stopped_by_its_callback) {
   const auto model = open(noise_file("safetensors", {3, 500}));
-  std::future<Result<Loaded>> second;
+  std::future<Result<LoadReport>> second;
   std::stop_source stop;
   bool is_stopped = false;
   const auto wait_for_second = [&](std::span<const io::Strategy::LoadRequest> requests) {
@@ -312,7 +312,7 @@ TEST_F(LoadedModels, tensors_in_use_keep_their_pages_in_the_page_cache) {
   EXPECT_EQ(port.count(testing::Call::drop_cached), 0);
 }
 
-// Run under the thread sanitizer as well.
+// The preset `tsan` runs this test under the thread sanitizer.
 TEST_F(LoadedModels, eviction_during_the_first_use_is_safe) {
   write_file(path_, noise_file("safetensors", {3, 500}));
   for (int round = 0; round < 20; ++round) {

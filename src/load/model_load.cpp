@@ -44,7 +44,8 @@ Result<io::StagedOptions> ring_within(const LoadOptions& options) {
   io::StagedOptions ring{.chunks = options.chunks, .chunk_bytes = options.chunk_bytes};
   const std::uint64_t budget = options.budget_bytes;
   if (budget == 0 || ring.chunks <= budget / ring.chunk_bytes) return ring;
-  ring.chunks = static_cast<std::uint32_t>(std::max<std::uint64_t>(budget / ring.chunk_bytes, 2));
+  const std::uint64_t min_chunks = std::min(ring.chunks, 2U);
+  ring.chunks = static_cast<std::uint32_t>(std::max(budget / ring.chunk_bytes, min_chunks));
   ring.chunk_bytes = std::min(ring.chunk_bytes, budget / ring.chunks / page_bytes * page_bytes);
   if (ring.chunk_bytes >= std::min(min_chunk_bytes, options.chunk_bytes)) return ring;
   return fail(Error(ErrorCode::budget_too_small, "ring_fits_into_the_budget",
@@ -70,7 +71,7 @@ class ModelLoad {
   }
 
   /// `in_memory` lists tensors that are resident already; they are not loaded again.
-  Result<Loaded> load(std::vector<std::size_t> in_memory) {
+  Result<LoadReport> load(std::vector<std::size_t> in_memory) {
     in_memory_ = std::move(in_memory);
     loaded_.resident_bytes = sum_of(merged_ranges(*state_.catalog, in_memory_));
     loaded_.requested_bytes = bytes_ + loaded_.resident_bytes;
@@ -91,7 +92,7 @@ class ModelLoad {
     }
   }
 
-  Result<Loaded> stream(const PieceConsumer& consumer) {
+  Result<LoadReport> stream(const PieceConsumer& consumer) {
     HT_TRY(begin());
     choose(io::Strategy::Use::one_pass);
     loaded_.requested_bytes = loaded_.bytes = loaded_.streamed_bytes = bytes_;
@@ -102,7 +103,7 @@ class ModelLoad {
     }
   }
 
-  Result<Loaded> into(std::span<const io::Strategy::LoadRequest> requests) {
+  Result<LoadReport> load_into(std::span<const io::Strategy::LoadRequest> requests) {
     HT_TRY(begin());
     loaded_.choice = {io::Strategy::Kind::external, "requested", "into the caller's memory"};
     sample_page_cache();
@@ -196,7 +197,8 @@ class ModelLoad {
     if (is_mostly_cached()) {
       reading.direct = false;
       // Copying is faster than reading, so the cost of handing a piece to a thread weighs more.
-      reading.chunk_bytes *= 4;
+      if (const auto larger = checked::multiply<std::uint64_t>(reading.chunk_bytes, 4))
+        reading.chunk_bytes = *larger;
       copyable_files_ = files_;
       std::ranges::replace_if(
           copyable_files_, [](const auto* each) { return each != nullptr && each->must_read(); }, nullptr);
@@ -314,7 +316,7 @@ class ModelLoad {
     if (is_mostly_cached()) return check_fetched({});
     // The checksum of a `.ht` file needs all its bytes.
     if (check_->needs_all_bytes()) return fetch_then_check();
-    Fetched fetched;
+    FetchProgress fetched;
     std::atomic<bool> pages_fetched = true;
     const auto wait_for = [&](std::uint64_t bytes) -> Result<void> {
       if (fetched.wait_for(bytes)) return {};
@@ -360,10 +362,10 @@ class ModelLoad {
 
   /// Fetches pages on a second thread while the thread of the caller checks them. Reports no progress,
   /// because callbacks run on the thread of the caller only.
-  Result<void> fetch_for(Fetched& fetched) {
+  Result<void> fetch_for(FetchProgress& fetched) {
     // Ends fetching also after an exception; otherwise the check would wait for pieces forever.
     struct End {
-      Fetched& fetched;
+      FetchProgress& fetched;
       ~End() { fetched.end(); }
     };
     const End end{fetched};
@@ -442,7 +444,7 @@ class ModelLoad {
       HT_TRY(check_stop(done_bytes));
       return fail(fetched.error());
     }
-    if (!ranges_.empty()) fetched_by_ = *fetched;
+    if (!ranges_.empty()) fetch_summary_ = *fetched;
     return {};
   }
 
@@ -453,7 +455,7 @@ class ModelLoad {
     if (options_.work.on_progress) options_.work.on_progress(progress_);
   }
 
-  Result<Loaded> finish(Result<void> done) {
+  Result<LoadReport> finish(Result<void> done) {
     if (check_) loaded_.verified_bytes = check_->checked_bytes() + loaded_.resident_bytes;
     loaded_.elapsed = std::chrono::steady_clock::now() - begin_;
     if (const auto peak = state_.port->peak_memory()) loaded_.peak_memory_bytes = *peak;
@@ -475,9 +477,9 @@ class ModelLoad {
   void describe_fetch() {
     if (loaded_.bytes == 0) return;
     auto& reason = loaded_.choice.reason;
-    if (fetched_by_) {
+    if (fetch_summary_) {
       if (loaded_.cached_bytes == loaded_.bytes) return;
-      const auto& [method, rate] = *fetched_by_;
+      const auto& [method, rate] = *fetch_summary_;
       reason += format_text("; pages populated by {}{} at {}", threads_text(method.threads),
                             method.engine == io::Engine::read_ahead ? " after readahead calls" : "",
                             rate_text(rate));
@@ -501,30 +503,30 @@ class ModelLoad {
   std::vector<std::uint32_t> file_numbers_;  // files of the ranges, without duplicates
   std::uint64_t bytes_;
   std::vector<io::MappedFile*> copyable_files_;
-  std::optional<io::FetchedBy> fetched_by_;  // set if pages were fetched
+  std::optional<io::FetchSummary> fetch_summary_;  // set if pages were fetched
   std::uint32_t page_threads_ = 0;
   std::vector<std::size_t> in_memory_;
   std::optional<PassCheck> check_;
   Progress progress_;
-  Loaded loaded_;
+  LoadReport loaded_;
 };
 
 }  // namespace
 
-Result<Loaded> load_tensors(const Model& model, const LoadOptions& options, std::vector<std::size_t> tensors,
-                            std::vector<std::size_t> in_memory) {
+Result<LoadReport> load_tensors(const Model& model, const LoadOptions& options,
+                                std::vector<std::size_t> tensors, std::vector<std::size_t> in_memory) {
   return ModelLoad(model, options, std::move(tensors)).load(std::move(in_memory));
 }
 
-Result<Loaded> stream_tensors(const Model& model, const LoadOptions& options,
-                              std::vector<std::size_t> tensors, const PieceConsumer& consumer) {
+Result<LoadReport> stream_tensors(const Model& model, const LoadOptions& options,
+                                  std::vector<std::size_t> tensors, const PieceConsumer& consumer) {
   return ModelLoad(model, options, std::move(tensors)).stream(consumer);
 }
 
-Result<Loaded> load_tensors_into(const Model& model, const LoadOptions& options,
-                                 std::vector<std::size_t> tensors,
-                                 std::span<const io::Strategy::LoadRequest> requests) {
-  return ModelLoad(model, options, std::move(tensors)).into(requests);
+Result<LoadReport> load_tensors_into(const Model& model, const LoadOptions& options,
+                                     std::vector<std::size_t> tensors,
+                                     std::span<const io::Strategy::LoadRequest> requests) {
+  return ModelLoad(model, options, std::move(tensors)).load_into(requests);
 }
 
 }  // namespace ht::inline v1

@@ -10,15 +10,16 @@
 namespace ht::inline v1 {
 
 /// Makes tensors resident. `in_memory` lists tensors that are resident already; they are not loaded again.
-[[nodiscard]] Result<Loaded> load_tensors(const Model& model, const LoadOptions& options,
-                                          std::vector<std::size_t> tensors,
-                                          std::vector<std::size_t> in_memory);
+[[nodiscard]] Result<LoadReport> load_tensors(const Model& model, const LoadOptions& options,
+                                              std::vector<std::size_t> tensors,
+                                              std::vector<std::size_t> in_memory);
 /// Passes the bytes of the tensors to `consumer`.
-[[nodiscard]] Result<Loaded> stream_tensors(const Model& model, const LoadOptions& options,
-                                            std::vector<std::size_t> tensors, const PieceConsumer& consumer);
+[[nodiscard]] Result<LoadReport> stream_tensors(const Model& model, const LoadOptions& options,
+                                                std::vector<std::size_t> tensors,
+                                                const PieceConsumer& consumer);
 /// Reads the tensors into the memory of the requests.
-[[nodiscard]] Result<Loaded> load_tensors_into(const Model& model, const LoadOptions& options,
-                                               std::vector<std::size_t> tensors,
-                                               std::span<const io::Strategy::LoadRequest> requests);
+[[nodiscard]] Result<LoadReport> load_tensors_into(const Model& model, const LoadOptions& options,
+                                                   std::vector<std::size_t> tensors,
+                                                   std::span<const io::Strategy::LoadRequest> requests);
 
 }  // namespace ht::inline v1

@@ -166,7 +166,7 @@ TEST_F(ResidencyOfModel, populate_falls_back_to_touching) {
 }
 
 TEST_F(ResidencyOfModel, memory_advice_is_accepted) {
-  ASSERT_TRUE(model_->raw("layer.0.0"));  // maps the file
+  ASSERT_TRUE(model_->storage("layer.0.0"));  // maps the file
   port_.fail_at(Call::advise, 0, std::errc::invalid_argument);
   const auto error =
       refusal(ht::evict(*model_), ErrorCode::unsupported_strategy, "memory_advice_is_accepted");

@@ -42,11 +42,13 @@ Result<void> check_same_tensors(const SealedTensors& sealed, const Catalog& cata
                             : tensor.file == numbers[entry.file] && tensor.offset == entry.offset;
       if (same && tensor.bytes == entry.bytes) continue;
     }
-    return fail(Error(ErrorCode::bad_seal, "seal_lists_the_models_tensors",
-                      format_text("does not list tensor '{}' at its place in the model", to_utf8(entry.name)))
-                    .at_path(seal.native())
-                    .at_tensor(entry.name)
-                    .with_hint("run `htensor verify` to compare the files with the seal"));
+    return fail(
+        Error(ErrorCode::bad_seal, "seal_lists_the_models_tensors",
+              format_text("seal does not list tensor '{}' with its file, offset and size in the model",
+                          to_utf8(entry.name)))
+            .at_path(seal.native())
+            .at_tensor(entry.name)
+            .with_hint("run `htensor verify` to compare the files with the seal"));
   }
   return {};
 }
@@ -206,17 +208,17 @@ Result<void> PassCheck::compare_chunk(const SealChunk& chunk, const Digest& foun
   return fail(differs_from_seal(sealed_->paths[chunk.range.file], name, chunk.range));
 }
 
-void Fetched::add(std::uint64_t bytes) noexcept {
+void FetchProgress::add(std::uint64_t bytes) noexcept {
   bytes_ += bytes;
   bytes_.notify_all();
 }
 
-void Fetched::end() noexcept {
+void FetchProgress::end() noexcept {
   bytes_ |= ended_bit;
   bytes_.notify_all();
 }
 
-bool Fetched::wait_for(std::uint64_t bytes) const noexcept {
+bool FetchProgress::wait_for(std::uint64_t bytes) const noexcept {
   for (std::uint64_t state = bytes_;; state = bytes_) {
     if ((state & ~ended_bit) >= bytes) return true;
     if ((state & ended_bit) != 0) return false;

@@ -45,8 +45,8 @@ class PassCheck {
   struct Sealed {
     struct Current {
       Hasher hasher;
-      std::optional<SealChunk> chunk{};  // the current chunk
-      std::uint64_t done = 0;            // bytes of that chunk
+      std::optional<SealChunk> chunk{};  // nullopt between chunks
+      std::uint64_t done = 0;            // hashed bytes of the chunk
     };
     Seal seal{};
     SealRegions regions;
@@ -74,7 +74,7 @@ class PassCheck {
 };
 
 /// Progress of fetching pages, shared between the fetching thread and the threads that wait for the pages.
-class Fetched {
+class FetchProgress {
  public:
   void add(std::uint64_t bytes) noexcept;
   /// Marks the end of fetching, after the last page or a failure.

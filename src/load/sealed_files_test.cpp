@@ -42,7 +42,7 @@ TEST(SealFormats, each_round_trips_with_each_algorithm) {
       EXPECT_TRUE(ht::verify(model)) << format;
       const auto found = compare_with_seal(path);
       ASSERT_TRUE(found) << to_string(found.error());
-      EXPECT_TRUE(found->ok());
+      EXPECT_TRUE(found->is_intact());
       EXPECT_EQ(found->checked_bytes, sealed->bytes);
       EXPECT_EQ(found->algorithm, algorithm);
       // Sealing the same files again writes the same seal.
@@ -117,7 +117,7 @@ TEST_F(Sealing, finds_a_flipped_bit_and_names_the_tensor_and_the_range) {
     EXPECT_EQ(error.offset(), offsets_[tensor] + begin);
     flip_bit(path_, offsets_[tensor] + at, 3);
   }
-  EXPECT_TRUE(verified().ok());
+  EXPECT_TRUE(verified().is_intact());
 }
 
 TEST_F(Sealing, names_every_bad_tensor_and_joins_chunks_that_touch) {
@@ -151,7 +151,7 @@ TEST_F(Sealing, finds_damage_in_a_header_that_no_longer_parses) {
 
 TEST_F(Sealing, quick_checks_only_sizes_and_headers) {
   flip_bit(path_, offsets_[1] + 5);
-  EXPECT_TRUE(verified({.quick = true}).ok());
+  EXPECT_TRUE(verified({.quick = true}).is_intact());
   EXPECT_EQ(verified({.quick = true}).verdict, Verification::Verdict::headers_match)
       << "a quick check does not read the data";
   std::filesystem::resize_file(path_, offsets_[2]);
@@ -205,10 +205,10 @@ TEST_F(Sealing, seal_belongs_to_this_file) {
                  "seal_belongs_to_this_file");
 }
 
-TEST_F(Sealing, still_applies_after_renaming_file_and_seal) {
+TEST_F(Sealing, seal_applies_after_renaming_file_and_seal) {
   std::filesystem::rename(path_, folder_ / "new.safetensors");
   std::filesystem::rename(path_.string() + ".htseal", folder_ / "new.safetensors.htseal");
-  EXPECT_TRUE(compare_with_seal(folder_ / "new.safetensors").value().ok());
+  EXPECT_TRUE(compare_with_seal(folder_ / "new.safetensors").value().is_intact());
   const auto model = Model::open(folder_ / "new.safetensors").value();
   EXPECT_TRUE(ht::verify(model));
   EXPECT_TRUE(ht::load(model, {.verify = true}));
@@ -289,6 +289,30 @@ TEST_F(Sealing, seal_shows_no_damage) {
   flip_bit(folder_ / "m.safetensors.htseal", 70);
   expect_refusal(ht::seal(damaged), ErrorCode::bad_seal, "seal_shows_no_damage");
   EXPECT_TRUE(ht::seal(damaged, {.force = true}));
+}
+
+// The seal may be that of another model.
+TEST_F(Sealing, seal_that_cannot_be_read_is_not_replaced) {
+  const auto before = read_file(folder_ / "m.safetensors.htseal");
+  for (const bool force : {false, true}) {
+    testing::FaultyPort port;
+    const auto model = Model::open(path_, {.port = &port}).value();
+    port.fail_from(Call::open, port.count(Call::open), std::errc::permission_denied);
+    const auto sealed = ht::seal(model, {.force = force});
+    ASSERT_FALSE(sealed);
+    EXPECT_EQ(sealed.error().code(), ErrorCode::open_failed) << to_string(sealed.error());
+    EXPECT_EQ(sealed.error().path(), path_.string() + ".htseal");
+    EXPECT_EQ(read_file(folder_ / "m.safetensors.htseal"), before);
+  }
+}
+
+TEST_F(Sealing, sealed_file_with_a_name_that_is_too_long_is_missing) {
+  testing::FaultyPort port;
+  // The first call opens the seal.
+  port.fail_from(Call::open, 1, std::errc::filename_too_long);
+  const auto found = compare_with_seal(path_, {.port = &port});
+  ASSERT_TRUE(found) << to_string(found.error());
+  EXPECT_EQ(found->verdict, Verification::Verdict::missing);
 }
 
 TEST_F(Sealing, seal_of_a_renamed_file_can_be_renewed) {
@@ -405,14 +429,14 @@ TEST_F(OwnChecksums, can_be_stopped_within_a_long_gap) {
 
 TEST_F(OwnChecksums, are_verified_without_a_seal) {
   const auto found = compare_with_seal(path_).value();
-  EXPECT_TRUE(found.ok());
+  EXPECT_TRUE(found.is_intact());
   EXPECT_TRUE(found.seal.empty());
   EXPECT_EQ(found.checked_bytes, 40'128U);
   EXPECT_TRUE(ht::verify(Model::open(path_).value()));
   flip_bit(path_, 128 + 39'999);
   const std::vector<Verification::BadRange> expected{{path_, Verification::Part::tensor, "w", 128, 40'000}};
   EXPECT_EQ(compare_with_seal(path_).value().bad, expected);
-  EXPECT_TRUE(compare_with_seal(path_, {.quick = true}).value().ok());
+  EXPECT_TRUE(compare_with_seal(path_, {.quick = true}).value().is_intact());
   expect_refusal(ht::verify(Model::open(path_).value()), ErrorCode::checksum_mismatch,
                  "bytes_match_the_seal");
 }
@@ -423,11 +447,11 @@ TEST_F(OwnChecksums, find_each_flipped_bit_of_a_header) {
     ASSERT_FALSE(compare_with_seal(path_)) << bit;
     flip_bit(path_, bit / 8, static_cast<int>(bit % 8));
   }
-  EXPECT_TRUE(compare_with_seal(path_).value().ok());
+  EXPECT_TRUE(compare_with_seal(path_).value().is_intact());
 }
 
 TEST_F(OwnChecksums, are_verified_in_a_folder_as_well) {
-  EXPECT_TRUE(compare_with_seal(folder_.path()).value().ok());
+  EXPECT_TRUE(compare_with_seal(folder_.path()).value().is_intact());
   EXPECT_TRUE(ht::verify(Model::open(folder_.path()).value()));
   EXPECT_TRUE(ht::load(Model::open(folder_.path()).value(), {.verify = true}));
 }
@@ -439,7 +463,7 @@ TEST_F(OwnChecksums, check_that_padding_before_the_data_is_zero) {
   header.payload_crc = crc64nvme(data);
   header.data_offset = 256;
   write_file(path_, ht_file(header, data));
-  EXPECT_TRUE(compare_with_seal(path_).value().ok());
+  EXPECT_TRUE(compare_with_seal(path_).value().is_intact());
   EXPECT_EQ(compare_with_seal(path_).value().checked_bytes, 320U);
   flip_bit(path_, 200);
   const std::vector<Verification::BadRange> expected{{path_, Verification::Part::gap, "", 128, 128}};

@@ -26,7 +26,7 @@ TEST_F(SealedSet, has_one_seal_for_all_files_and_the_index) {
   EXPECT_EQ(names, (std::vector<std::string>{"part0.safetensors", "part1.safetensors",
                                              "model.safetensors.index.json"}));
   for (const auto& path : {folder_.path(), folder_ / "model.safetensors.index.json"}) {
-    EXPECT_TRUE(compare_with_seal(path).value().ok());
+    EXPECT_TRUE(compare_with_seal(path).value().is_intact());
     EXPECT_TRUE(ht::verify(Model::open(path).value()));
   }
   // The seal is the same, whether the model is opened by its index or by its folder.
@@ -58,7 +58,7 @@ TEST_F(SealedSet, reports_a_missing_file) {
   EXPECT_EQ(found.verdict, Verification::Verdict::missing);
   EXPECT_EQ(found.bad.front().file, folder_ / "part0.safetensors");
   EXPECT_EQ(std::ranges::count(found.bad, Verification::Part::tensor, &Verification::BadRange::part),
-            per_file);
+            tensors_per_file);
   EXPECT_EQ(found.result().error().code(), ErrorCode::missing_shard);
 }
 
@@ -68,7 +68,7 @@ TEST_F(SealedSet, every_file_is_sealed) {
   std::filesystem::remove(folder_ / "model.htseal");
   model_ = Model::open(folder_.path(), {.port = &port_}).value();
   ASSERT_TRUE(ht::seal(*model_));
-  EXPECT_TRUE(compare_with_seal(folder_.path()).value().ok());
+  EXPECT_TRUE(compare_with_seal(folder_.path()).value().is_intact());
   write_file(folder_ / "part2.safetensors", noise_file("safetensors", {5}));
   expect_refusal(compare_with_seal(folder_.path()), ErrorCode::not_sealed, "every_file_is_sealed");
   const auto with_part2 = Model::open(folder_.path()).value();
@@ -82,7 +82,7 @@ TEST_F(SealedSet, is_renewed_for_an_added_file_and_kept_for_a_damaged_one) {
   ASSERT_TRUE(ht::seal(Model::open(folder_.path()).value()));
   write_file(folder_ / "part2.safetensors", noise_file("safetensors", {5}));
   ASSERT_TRUE(ht::seal(Model::open(folder_.path()).value()));
-  EXPECT_TRUE(compare_with_seal(folder_.path()).value().ok());
+  EXPECT_TRUE(compare_with_seal(folder_.path()).value().is_intact());
   flip_bit(folder_ / "part2.safetensors", std::filesystem::file_size(folder_ / "part2.safetensors") - 1);
   expect_refusal(ht::seal(Model::open(folder_.path()).value()), ErrorCode::checksum_mismatch,
                  "seal_shows_no_damage");
@@ -121,11 +121,11 @@ TEST_F(SealedSet, existing_seal_is_of_this_model) {
 TEST_F(SealedSet, is_found_for_each_of_its_files) {
   const auto found = compare_with_seal(folder_ / "part1.safetensors");
   ASSERT_TRUE(found) << to_string(found.error());
-  EXPECT_TRUE(found->ok());
+  EXPECT_TRUE(found->is_intact());
   EXPECT_EQ(found->checked_bytes, std::filesystem::file_size(folder_ / "part1.safetensors"));
   flip_bit(folder_ / "part0.safetensors", offset_of(0, 0));
-  EXPECT_TRUE(compare_with_seal(folder_ / "part1.safetensors").value().ok());
-  EXPECT_FALSE(compare_with_seal(folder_ / "part0.safetensors").value().ok());
+  EXPECT_TRUE(compare_with_seal(folder_ / "part1.safetensors").value().is_intact());
+  EXPECT_FALSE(compare_with_seal(folder_ / "part0.safetensors").value().is_intact());
   EXPECT_TRUE(ht::verify(Model::open(folder_ / "part1.safetensors").value()));
   EXPECT_FALSE(ht::verify(Model::open(folder_ / "part0.safetensors").value()));
   EXPECT_TRUE(ht::load(Model::open(folder_ / "part1.safetensors").value(), {.verify = true}));
@@ -236,7 +236,7 @@ TEST(Seals, splat_bytes_within_limit) {
   EXPECT_FALSE(std::filesystem::exists(folder / "s.irpa.htseal"));
   // Verifying compares the header, which has the pattern of the splat, not the expanded bytes.
   ASSERT_TRUE(ht::seal(model));
-  EXPECT_TRUE(compare_with_seal(folder / "s.irpa").value().ok());
+  EXPECT_TRUE(compare_with_seal(folder / "s.irpa").value().is_intact());
   EXPECT_TRUE(ht::load(model, {.verify = true}));
 }
 
@@ -265,7 +265,7 @@ TEST(Seals, index_of_any_name_can_be_sealed) {
   write_file(folder / "weights.json", testing::index_text({{"t0", "x.safetensors"}}));
   const auto model = Model::open(folder / "weights.json").value();
   ASSERT_TRUE(ht::seal(model));
-  EXPECT_TRUE(compare_with_seal(folder / "weights.json").value().ok());
+  EXPECT_TRUE(compare_with_seal(folder / "weights.json").value().is_intact());
   EXPECT_TRUE(ht::verify(model));
   EXPECT_TRUE(ht::load(model, {.verify = true}));
 }
@@ -327,10 +327,10 @@ TEST(Seals, relative_paths_are_supported) {
   std::filesystem::current_path(before);
   ASSERT_TRUE(sealed) << to_string(sealed.error());
   EXPECT_EQ(sealed->seal, "m.gguf.htseal");
-  EXPECT_TRUE(checked.value().ok());
+  EXPECT_TRUE(checked.value().is_intact());
   EXPECT_TRUE(loaded) << to_string(loaded.error());
   ASSERT_TRUE(in_folder) << to_string(in_folder.error());
-  EXPECT_TRUE(folder_checked.value().ok());
+  EXPECT_TRUE(folder_checked.value().is_intact());
 }
 
 }  // namespace

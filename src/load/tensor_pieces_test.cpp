@@ -69,7 +69,7 @@ TEST_F(Pieces, return_the_error_of_the_consumer) {
   int calls = 0;
   const PieceConsumer consumer = [&](const TensorPiece&) -> Result<void> {
     ++calls;
-    return fail(ErrorCode::no_space, "space_is_left", "there is none");
+    return fail(ErrorCode::no_space, "space_is_left", "0 bytes are left");
   };
   TensorPieces pieces(*catalog_, one, consumer);
   EXPECT_TRUE(pieces.take({0, 0, 2}, Bytes(data).first(2)));

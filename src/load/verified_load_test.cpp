@@ -21,15 +21,15 @@ TEST_F(SealedSet, is_verified_while_it_is_loaded_by_each_strategy) {
       if (cold) sync_and_evict();
       const auto loaded = ht::load(*model_, options_with_verify(strategy));
       ASSERT_TRUE(loaded) << to_string(loaded.error());
-      EXPECT_EQ(loaded->bytes, 2U * per_file * tensor_bytes);
-      EXPECT_EQ(loaded->verified_bytes, 2U * per_file * tensor_bytes);
+      EXPECT_EQ(loaded->bytes, 2U * tensors_per_file * tensor_bytes);
+      EXPECT_EQ(loaded->verified_bytes, 2U * tensors_per_file * tensor_bytes);
       expect_all_tensors();
     }
     for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::staged, Strategy::Kind::automatic}) {
       if (cold) sync_and_evict();
       const auto streamed = stream(options_with_verify(strategy));
       ASSERT_TRUE(streamed) << to_string(streamed.error());
-      EXPECT_GE(streamed->verified_bytes, 2U * per_file * tensor_bytes);
+      EXPECT_GE(streamed->verified_bytes, 2U * tensors_per_file * tensor_bytes);
       expect_streamed_all();
     }
   }
@@ -38,7 +38,7 @@ TEST_F(SealedSet, is_verified_while_it_is_loaded_by_each_strategy) {
 TEST_F(SealedSet, loaded_bytes_match_the_seal) {
   flip_bit(folder_ / "part1.safetensors", offset_of(1, 1) + 99'999, 7);
   model_ = Model::open(folder_.path(), {.port = &port_}).value();
-  const auto expect_named = [&](const Result<Loaded>& loaded) {
+  const auto expect_named = [&](const Result<LoadReport>& loaded) {
     const auto error = testing::refusal(loaded, ErrorCode::checksum_mismatch, "loaded_bytes_match_the_seal");
     EXPECT_EQ(error.tensor(), tensor(1, 1));
     EXPECT_EQ(error.offset(), offset_of(1, 1));
@@ -64,7 +64,7 @@ TEST_F(SealedSet, loaded_bytes_match_the_seal) {
   // The tensors of the other file are good.
   auto others = options_with_verify(Strategy::Kind::read);
   others.filter = "t0.*";
-  EXPECT_EQ(ht::load(*model_, others).value().verified_bytes, per_file * tensor_bytes);
+  EXPECT_EQ(ht::load(*model_, others).value().verified_bytes, tensors_per_file * tensor_bytes);
 }
 
 TEST_F(SealedSet, is_not_loaded_if_a_file_has_grown) {
@@ -98,12 +98,12 @@ TEST_F(SealedSet, counts_memory_loaded_before_as_verified) {
   few.use = Strategy::Use::few;
   for (const auto& load_options : {few, options_with_verify(Strategy::Kind::read)}) {
     const auto loaded = ht::load(*model_, load_options).value();
-    EXPECT_EQ(loaded.resident_bytes, per_file * tensor_bytes);
+    EXPECT_EQ(loaded.resident_bytes, tensors_per_file * tensor_bytes);
     EXPECT_EQ(loaded.verified_bytes, loaded.bytes + loaded.resident_bytes);
   }
   const auto repeated = ht::load(*model_, options_with_verify(Strategy::Kind::read)).value();
   EXPECT_EQ(repeated.bytes, 0U);
-  EXPECT_EQ(repeated.verified_bytes, 2U * per_file * tensor_bytes);
+  EXPECT_EQ(repeated.verified_bytes, 2U * tensors_per_file * tensor_bytes);
 }
 
 TEST_F(SealedSet, stays_within_a_budget_while_it_is_checked) {
@@ -112,8 +112,8 @@ TEST_F(SealedSet, stays_within_a_budget_while_it_is_checked) {
   load_options.budget_bytes = 8 * chunk;
   const auto loaded = ht::load(*model_, load_options);
   ASSERT_TRUE(loaded) << to_string(loaded.error());
-  EXPECT_EQ(loaded->streamed_bytes, 2U * per_file * tensor_bytes);
-  EXPECT_EQ(loaded->verified_bytes, 2U * per_file * tensor_bytes);
+  EXPECT_EQ(loaded->streamed_bytes, 2U * tensors_per_file * tensor_bytes);
+  EXPECT_EQ(loaded->verified_bytes, 2U * tensors_per_file * tensor_bytes);
 }
 
 TEST_F(SealedSet, survives_each_call_that_fails_once_while_it_is_loaded) {
@@ -126,7 +126,7 @@ TEST_F(SealedSet, survives_each_call_that_fails_once_while_it_is_loaded) {
         const auto loaded = ht::load(*model_, options_with_verify(strategy));
         port_.clear_faults();
         if (loaded) {
-          EXPECT_EQ(loaded->verified_bytes, 2U * per_file * tensor_bytes);
+          EXPECT_EQ(loaded->verified_bytes, 2U * tensors_per_file * tensor_bytes);
         }
         const auto repeated = ht::load(*model_, options_with_verify(strategy));
         ASSERT_TRUE(repeated) << to_string(repeated.error());
@@ -145,7 +145,7 @@ TEST_F(SealedSet, reports_why_pages_cannot_be_fetched_while_verifying) {
     const auto loaded = ht::load(*model_, options_with_verify(Strategy::Kind::mapped));
     port_.clear_faults();
     if (loaded) {
-      EXPECT_EQ(loaded->verified_bytes, 2U * per_file * tensor_bytes);
+      EXPECT_EQ(loaded->verified_bytes, 2U * tensors_per_file * tensor_bytes);
     } else {
       EXPECT_EQ(loaded.error().cause(), std::errc::io_error) << to_string(loaded.error());
       EXPECT_FALSE(loaded.error().path().empty()) << to_string(loaded.error());
@@ -186,12 +186,12 @@ TEST_F(SealedSet, progress_is_reported_on_the_calling_thread_and_never_decreases
       auto load_options = options_with_verify(strategy);
       load_options.work.on_progress = [&](const Progress& progress) {
         EXPECT_EQ(std::this_thread::get_id(), caller);
-        EXPECT_EQ(progress.total_bytes, 2 * per_file * tensor_bytes);
+        EXPECT_EQ(progress.total_bytes, 2 * tensors_per_file * tensor_bytes);
         done.push_back(progress.done_bytes);
       };
       ASSERT_TRUE(ht::load(*model_, load_options));
       EXPECT_TRUE(std::ranges::is_sorted(done));
-      EXPECT_EQ(done.back(), 2 * per_file * tensor_bytes);
+      EXPECT_EQ(done.back(), 2 * tensors_per_file * tensor_bytes);
     }
   }
 }

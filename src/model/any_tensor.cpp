@@ -96,7 +96,7 @@ Result<void> ModelAccess::check_available(const ModelState& state, const Entry& 
   const auto& source = state.mapped->sources()[entry.file];
   if (!source) {
     return at(Error(ErrorCode::missing_shard, "external_files_exist",
-                    format_text("file is missing but holds tensor '{}'", entry.name))
+                    format_text("file with tensor '{}' is missing", entry.name))
                   .with_cause(std::make_error_code(std::errc::no_such_file_or_directory))
                   .with_hint("put the file next to the archive that names it"));
   }
@@ -110,7 +110,7 @@ Result<void> ModelAccess::check_available(const ModelState& state, const Entry& 
   return {};
 }
 
-Result<io::Strategy::MapDone> AnyTensor::locate() const {
+Result<io::Strategy::MapDone> AnyTensor::whole_in_place() const {
   const Entry entry = this->entry();
   HT_TRY(ModelAccess::check_available(*state_, entry));
   if (is_resident()) return io::Strategy::MapDone{.memory = resident_, .is_whole = true};
@@ -136,7 +136,7 @@ Result<Bytes> AnyTensor::slice_bytes(Bytes whole) const {
 
 Result<Bytes> AnyTensor::bytes() const& {
   return without_bad_alloc([&]() -> Result<Bytes> {
-    auto placed = HT_TRY(locate());
+    auto placed = HT_TRY(whole_in_place());
     // The caller gets no Storage that owns the window, so the model keeps it.
     if (!placed.is_whole) placed.memory = state_->residency->keep_window(index_, placed.memory);
     return slice_bytes(placed.memory.bytes);
@@ -145,7 +145,7 @@ Result<Bytes> AnyTensor::bytes() const& {
 
 Result<Storage> AnyTensor::storage() const {
   return without_bad_alloc([&]() -> Result<Storage> {
-    auto placed = HT_TRY(locate());
+    auto placed = HT_TRY(whole_in_place());
     const Bytes part = HT_TRY(slice_bytes(placed.memory.bytes));
     const Entry entry = this->entry();
     const auto& path = state_->paths[entry.file];
@@ -165,8 +165,8 @@ Result<Storage> AnyTensor::storage() const {
 
 namespace {
 
-// A page beyond the end of a truncated file would be SIGBUS wherever the pages are used. Other changes of the
-// file are allowed.
+// Fails if the file was truncated and no longer contains the whole tensor: access to a page beyond the end
+// would cause SIGBUS. Other changes of the file are allowed.
 Result<void> check_not_truncated(const io::Source& source, const Entry& entry) {
   auto unchanged = source.check_unchanged();
   std::byte last{};
@@ -206,7 +206,7 @@ Result<Bytes> AnyTensor::view(std::uint64_t begin, std::uint64_t count,
   HT_TRY(ModelAccess::check_available(*state_, entry));
   auto& file = state_->mapped->file(entry.file);
   if (is_resident() || file.map_for_use_in_place()) {
-    const auto placed = HT_TRY(locate());
+    const auto placed = HT_TRY(whole_in_place());
     const Bytes part = HT_TRY(slice_bytes(placed.memory.bytes));
     return part.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
   }
@@ -287,7 +287,7 @@ Result<AnyTensor> AnyTensor::slice(std::int64_t begin, std::int64_t end) const {
                                 element.is_known()
                                     ? format_text("tensor '{}' is a scalar and cannot be sliced", name())
                                     : format_text("tensor '{}' has an unknown shape", name()))
-                              .with_hint("use the tensor whole")));
+                              .with_hint("use the whole tensor")));
     }
     const auto count = HT_TRY(located(layout::count_slice(whole[0], begin, end, 1)));
     const auto row_elements =
@@ -351,7 +351,7 @@ Result<void> AnyTensor::check_encoding(EncodingTag requested, std::string_view n
                               format_text("tensor '{}' is {} [{}] but {} was requested", this->name(),
                                           stored.is_known() ? stored.name : "of an unknown dtype",
                                           fmt::join(dims(), ", "), name))
-                            .with_hint("use cast<F32> for its values, whatever is stored")));
+                            .with_hint("use cast<F32> for its values")));
   }
   if (byte_order() == ByteOrder::big && !entry().is_splat()) {
     return fail(

@@ -13,7 +13,7 @@
 namespace ht::inline v1 {
 namespace {
 
-// Elements converted at once if a tensor cannot be read in place.
+// Maximum number of elements that `read_values` converts at once.
 constexpr std::int64_t piece_elements = std::int64_t{1} << 18;
 
 // Reads values of a tensor from several threads.
@@ -109,7 +109,7 @@ Result<ElementType> AnyTensor::result_type(const ReadOptions& options) const {
     return fail(located(Error(ErrorCode::dtype_mismatch, "unpacked_elements_keep_their_dtype",
                               format_text("tensor '{}' is {}, and unpacked {} elements were requested",
                                           name(), stored.name, requested->name))
-                            .with_hint("convert the elements or unpack them")));
+                            .with_hint("either convert the elements or unpack them")));
   }
   return ElementType{.dtype = requested->tag, .name = requested->name, .bits = requested->bits};
 }
@@ -202,7 +202,7 @@ Result<void> AnyTensor::read_stored(MutableBytes into, const Selection& selectio
   HT_TRY(file.source().check_unchanged());
   io::Strategy::MapDone placed;
   if (file.map_for_use_in_place()) {
-    placed = HT_TRY(locate());
+    placed = HT_TRY(whole_in_place());
     stored.in_place = placed.memory.bytes.data();
     stored.fetch = [&, whole = ModelAccess::whole(*this)](std::uint64_t offset, std::uint64_t bytes) {
       return ModelAccess::fetch(whole, offset, bytes);

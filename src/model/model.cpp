@@ -52,7 +52,7 @@ Model Model::of_files(ModelFiles files, std::span<const std::filesystem::path> o
   state->index = std::move(files.index);
   state->is_merged = opened.size() > 1;
   state->has_path =
-      files.files.empty() || !files.files[0].source || has_path_in_folder(*files.files[0].source);
+      files.files.empty() || !files.files[0].source || is_opened_by_path(*files.files[0].source);
   state->has_data = !options.catalog_only;
   state->dtypes = options.dtypes;
   state->formats = options.formats;
@@ -122,7 +122,7 @@ std::optional<Error> Model::fault() const {
   return std::nullopt;
 }
 
-Result<Storage> Model::raw(std::string_view name) const { return HT_TRY((*this)[name]).storage(); }
+Result<Storage> Model::storage(std::string_view name) const { return HT_TRY((*this)[name]).storage(); }
 
 OpenOptions ModelAccess::open_options(const Model& model) {
   return {.dtypes = model.state_->dtypes,
@@ -137,7 +137,7 @@ Result<void> ModelAccess::check_all_exist(const Model& model) {
     return fail(
         Error(ErrorCode::bad_state, "model_has_its_data", "was opened with `catalog_only`, without its data")
             .at_path(state.opened.native())
-            .with_hint("open it without `catalog_only`"));
+            .with_hint("open the model without `catalog_only`"));
   }
   const auto& sources = state.mapped->sources();
   const auto missing = std::ranges::find(sources, nullptr);

@@ -47,7 +47,7 @@ TEST_F(ModelCopy, copy_allocates_and_flat_is_in_place_if_possible) {
   const auto flat = model.flat<U16>("t").value();
   EXPECT_EQ(flat.elements(), 4);
   EXPECT_TRUE(std::holds_alternative<Storage::FileBacked>(flat.storage().origin()));
-  EXPECT_EQ(flat.storage().bytes().data(), model.raw("t")->bytes().data());
+  EXPECT_EQ(flat.storage().bytes().data(), model.storage("t")->bytes().data());
 }
 
 TEST_F(ModelCopy, checks_dtype_and_shape) {
@@ -57,7 +57,7 @@ TEST_F(ModelCopy, checks_dtype_and_shape) {
   EXPECT_EQ((model.copy<U16, Shape<2, 3>>("t").error().rule()), "shape_matches_the_request");
   EXPECT_EQ(model.flat<U32>("t").error().code(), ErrorCode::dtype_mismatch);
   EXPECT_EQ(model.flat<U16>("no").error().code(), ErrorCode::not_found);
-  EXPECT_EQ(model.raw("no").error().code(), ErrorCode::not_found);
+  EXPECT_EQ(model.storage("no").error().code(), ErrorCode::not_found);
 }
 
 TEST_F(ModelCopy, ranks_above_8_are_read_flat) {
@@ -82,14 +82,14 @@ TEST_F(ModelCopy, copies_of_a_tensor_without_elements_are_empty) {
   const auto model = open(R"({"t":{"dtype":"F64","shape":[3,0],"data_offsets":[0,0]}})", 0, 1);
   EXPECT_EQ((model.copy<F64, Rank<2>>("t").value().elements()), 0);
   EXPECT_EQ(model.flat<F64>("t").value().elements(), 0);
-  EXPECT_TRUE(model.raw("t")->bytes().empty());
+  EXPECT_TRUE(model.storage("t")->bytes().empty());
 }
 
 TEST_F(ModelCopy, raw_bytes_are_in_place_with_their_file_range) {
   const auto model = open(
       R"({"u":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},"t":{"dtype":"U16","shape":[2],"data_offsets":[3,7]}})",
       7);
-  const auto raw = model.raw("t").value();
+  const auto raw = model.storage("t").value();
   ASSERT_EQ(raw.bytes().size(), 4U);
   EXPECT_EQ(raw.bytes()[0], std::byte{3});
   const auto& origin = std::get<Storage::FileBacked>(raw.origin());
@@ -100,7 +100,7 @@ TEST_F(ModelCopy, raw_bytes_are_in_place_with_their_file_range) {
 
 TEST_F(ModelCopy, copies_outlive_model_and_file) {
   const auto copy = [&] { return open(std::string(two_by_two), 8).copy<U16, Rank<2>>("t").value(); }();
-  const auto raw = [&] { return Model::open(path_)->raw("t").value(); }();
+  const auto raw = [&] { return Model::open(path_)->storage("t").value(); }();
   std::filesystem::remove(path_);
   EXPECT_EQ(copy(1, 1), 0x0706);
   EXPECT_EQ(raw.bytes()[7], std::byte{7});
@@ -109,7 +109,7 @@ TEST_F(ModelCopy, copies_outlive_model_and_file) {
 TEST_F(ModelCopy, catalog_only_tensors_are_not_copied) {
   open(std::string(two_by_two), 8);
   const auto model = Model::open(path_, {.catalog_only = true}).value();
-  expect_refusal(model.raw("t"), ErrorCode::bad_state, "model_has_its_data");
+  expect_refusal(model.storage("t"), ErrorCode::bad_state, "model_has_its_data");
   expect_refusal(model.copy<U16, Rank<2>>("t"), ErrorCode::bad_state, "model_has_its_data");
   expect_refusal(model.flat<U16>("t"), ErrorCode::bad_state, "model_has_its_data");
 }

@@ -72,7 +72,7 @@ TEST_F(ModelOrders, bytes_are_in_native_order) {
   EXPECT_NE(error.hint().find("use copy"), std::string_view::npos);
   EXPECT_EQ((model.copy<F32, Rank<2>>("t").value()(1, 0)), 3);
   EXPECT_EQ(model.flat<F32>("t").value()(3), 4);
-  EXPECT_EQ(model.raw("t")->bytes()[0], std::byte{0x3F});
+  EXPECT_EQ(model.storage("t")->bytes()[0], std::byte{0x3F});
 }
 
 TEST_F(ModelOrders, each_part_of_a_big_endian_complex_number_is_byte_swapped) {
@@ -118,7 +118,8 @@ TEST_F(ModelOrders, splat_repeats_one_element) {
 
 TEST_F(ModelOrders, splat_has_no_stored_bytes) {
   const auto model = open_splat("float32", "[2]", 8, stored<float>({7}));
-  const auto error = refusal(model.raw("t"), ErrorCode::unsupported_encoding, "splat_has_no_stored_bytes");
+  const auto error =
+      refusal(model.storage("t"), ErrorCode::unsupported_encoding, "splat_has_no_stored_bytes");
   EXPECT_EQ(error.tensor(), "t");
 }
 
@@ -133,7 +134,7 @@ TEST_F(ModelOrders, dtype_is_known) {
   const auto model = open(irpa_file({{.name = "t", .length = 4}}, "abcd"));
   const auto tensor = model.tensor<U8, Rank<1>>("t");
   expect_refusal(tensor, ErrorCode::dtype_mismatch, "dtype_is_known");
-  EXPECT_EQ(model.raw("t")->bytes()[3], std::byte{'d'});
+  EXPECT_EQ(model.storage("t")->bytes()[3], std::byte{'d'});
 }
 
 }  // namespace

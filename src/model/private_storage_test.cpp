@@ -43,7 +43,7 @@ TEST_F(PrivateStorage, is_written_without_changing_the_file) {
   const auto tensor = model.at(0).value();
   const auto storage = tensor.private_storage().value();
   EXPECT_TRUE(std::ranges::equal(storage.bytes(), *tensor.bytes()));
-  EXPECT_TRUE(storage.writable());
+  EXPECT_TRUE(storage.is_writable());
   EXPECT_TRUE(storage.may_be_mapped());
   const auto before = first_of(tensor);
   writable(storage)[0] = other_than_first(tensor);

@@ -37,13 +37,13 @@ struct OneTensor {
   static bool looks_like(Bytes prefix, std::uint64_t /*file_bytes*/) {
     return prefix.size() >= magic.size() && std::ranges::equal(prefix.first(magic.size()), bytes_of(magic));
   }
-  static Result<Parsed> parse(const Seen& /*seen*/, std::uint64_t /*file_bytes*/,
-                              const ParseOptions& /*options*/) {
+  static Result<ParseResult> parse(const FileParts& /*seen*/, std::uint64_t /*file_bytes*/,
+                                   const ParseOptions& /*options*/) {
     CatalogBuilder builder("one");
     HT_TRY(builder.add(entry));
     return HT_TRY(std::move(builder).build());
   }
-  static Result<Encoded> encode(const Catalog& /*catalog*/, const EncodeOptions& /*layout*/) {
+  static Result<EncodedFile> encode(const Catalog& /*catalog*/, const EncodeOptions& /*layout*/) {
     return fail(Error(ErrorCode::internal));
   }
   static std::vector<std::byte> file_of(Bytes data) {

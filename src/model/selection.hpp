@@ -64,8 +64,8 @@ struct PositionRange {
   std::int64_t end = 0;
 };
 
-/// Returns a range with the positions of `count` elements of the result from element `first` on. `count` must
-/// not be 0.
+/// Returns a range that contains the positions of `count` elements of the result from element `first` on.
+/// `count` must not be 0.
 [[nodiscard]] PositionRange bounds_of(const Selection& selection, std::int64_t first, std::int64_t count);
 
 }  // namespace ht::inline v1

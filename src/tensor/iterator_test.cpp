@@ -83,7 +83,7 @@ TEST(Iterator, ignores_strides_of_extent_1) {
   EXPECT_EQ(walked(tensor), (Numbers{0, 1, 2}));
 }
 
-TEST(Iterator, writes_through) {
+TEST(Iterator, writes_to_the_tensor) {
   const auto tensor = counting(2, 3);
   for (auto& element : tensor) element *= 10;
   EXPECT_EQ(tensor(1, 2), 50);

@@ -97,8 +97,8 @@ bool is_row_major(Extents extents, Extents strides) noexcept {
   return true;
 }
 
-Result<Reach> reach(Extents extents, Extents strides) {
-  Reach result;
+Result<OffsetRange> offset_range(Extents extents, Extents strides) {
+  OffsetRange result;
   const auto overflow = [&] {
     return fail(Error(ErrorCode::size_overflow, "strides_fit_63_bits",
                       format_text("strides {} over shape {} exceed 2^63-1 elements", to_text(strides),
@@ -220,7 +220,7 @@ Result<void> broadcast_strides(Extents extents, Extents strides, Extents new_ext
   if (fits) return {};
   return fail(Error(ErrorCode::shape_mismatch, "extents_are_equal_or_one",
                     format_text("shape {} cannot be broadcast to {}", to_text(extents), to_text(new_extents)))
-                  .with_hint("reshape it so that each extent is 1 or that of the new shape"));
+                  .with_hint("reshape the tensor so that each extent is 1 or equal to the new extent"));
 }
 
 }  // namespace ht::inline v1::layout

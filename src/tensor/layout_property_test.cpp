@@ -87,16 +87,16 @@ RC_GTEST_PROP(LayoutProperty, is_row_major_iff_offsets_increase_by_one, ()) {
   RC_ASSERT(layout::is_row_major(view.extents, view.strides) == counts_up);
 }
 
-RC_GTEST_PROP(LayoutProperty, reach_is_the_lowest_and_highest_offset, ()) {
+RC_GTEST_PROP(LayoutProperty, offset_range_is_the_lowest_and_highest_offset, ()) {
   const auto extents = random_extents(4, 0, 5);
   Ints strides;
   for (std::size_t i = 0; i < extents.size(); ++i) strides.push_back(between(-9, 9));
   auto places = NaiveView::strided(extents, strides, 0).places;
   places.push_back(0);  // offset 0 is always in the range, even without elements
   const auto [lowest, highest] = std::ranges::minmax(places);
-  const auto reach = must(layout::reach(extents, strides));
-  RC_ASSERT(reach.lowest == lowest);
-  RC_ASSERT(reach.highest == highest);
+  const auto offsets = must(layout::offset_range(extents, strides));
+  RC_ASSERT(offsets.lowest == lowest);
+  RC_ASSERT(offsets.highest == highest);
 }
 
 }  // namespace

@@ -160,15 +160,15 @@ TEST(Layout, is_row_major_without_any_element) {
   EXPECT_TRUE(layout::is_row_major(Ints{0, 5}, Ints{9, 9}));
 }
 
-TEST(Layout, reach_follows_the_sign_of_the_strides) {
-  const auto both = layout::reach(Ints{3, 4}, Ints{10, -2});
+TEST(Layout, offset_range_follows_the_sign_of_the_strides) {
+  const auto both = layout::offset_range(Ints{3, 4}, Ints{10, -2});
   ASSERT_TRUE(both);
   EXPECT_EQ(both->lowest, -6);
   EXPECT_EQ(both->highest, 20);
 }
 
-TEST(Layout, reach_is_0_to_0_without_elements) {
-  const auto nothing = layout::reach(Ints{3, 0}, Ints{most, least});
+TEST(Layout, offset_range_is_0_to_0_without_elements) {
+  const auto nothing = layout::offset_range(Ints{3, 0}, Ints{most, least});
   ASSERT_TRUE(nothing);
   EXPECT_EQ(nothing->lowest, 0);
   EXPECT_EQ(nothing->highest, 0);
@@ -176,7 +176,8 @@ TEST(Layout, reach_is_0_to_0_without_elements) {
 
 TEST(Layout, strides_fit_63_bits) {
   const auto expect_refused = [](const Ints& extents, const Ints& strides) {
-    EXPECT_TRUE(fails(layout::reach(extents, strides), ErrorCode::size_overflow, "strides_fit_63_bits"));
+    EXPECT_TRUE(
+        fails(layout::offset_range(extents, strides), ErrorCode::size_overflow, "strides_fit_63_bits"));
   };
   expect_refused({3}, {most});
   expect_refused({3}, {least});
@@ -184,7 +185,7 @@ TEST(Layout, strides_fit_63_bits) {
   expect_refused({2, 2}, {least, -1});
   expect_refused({most}, {2});
   // The lowest and the highest offset are checked separately, so each may be near its limit.
-  EXPECT_TRUE(layout::reach(Ints{2, 2}, Ints{most, least}));
+  EXPECT_TRUE(layout::offset_range(Ints{2, 2}, Ints{most, least}));
 }
 
 TEST(Layout, slice_step_is_valid) {

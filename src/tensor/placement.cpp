@@ -30,38 +30,38 @@ std::uint64_t first_address(const Storage& storage) noexcept {
   return reinterpret_cast<std::uintptr_t>(storage.bytes().data());
 }
 
-Result<void> check(const Claim& claim) {
-  const auto* const device = std::get_if<Storage::OnDevice>(&claim.storage.origin());
-  if (device != nullptr && !claim.on_device) {
+Result<void> check(const ElementPlacement& placed) {
+  const auto* const device = std::get_if<Storage::OnDevice>(&placed.storage.origin());
+  if (device != nullptr && !placed.on_device) {
     return fail(Error(ErrorCode::bad_state, "storage_is_in_host_memory",
                       format_text("storage is {} bytes in the memory of '{}', which the host cannot access",
                                   device->bytes, device->device))
                     .with_hint("copy the tensor with to_host"));
   }
-  if (claim.writes && (device == nullptr || !device->writable)) HT_TRY(claim.storage.writable_bytes());
-  const std::uint64_t size = device != nullptr ? device->bytes : claim.storage.bytes().size();
-  const auto elements = HT_TRY(layout::count_elements(claim.extents));
-  HT_TRY(dense_bytes(claim.extents, claim.bits));
-  const auto reach = HT_TRY(layout::reach(claim.extents, claim.strides));
+  if (placed.writes && (device == nullptr || !device->writable)) HT_TRY(placed.storage.writable_bytes());
+  const std::uint64_t size = device != nullptr ? device->bytes : placed.storage.bytes().size();
+  const auto elements = HT_TRY(layout::count_elements(placed.extents));
+  HT_TRY(dense_bytes(placed.extents, placed.bits));
+  const auto offsets = HT_TRY(layout::offset_range(placed.extents, placed.strides));
   const auto outside = [&] {
-    return fail(
-        Error(ErrorCode::out_of_bounds, "elements_are_within_the_storage",
-              format_text("shape {} with strides {} at byte {} exceeds the storage of {} bytes",
-                          layout::to_text(claim.extents), layout::to_text(claim.strides), claim.offset, size))
-            .with_hint("use a larger storage, a smaller shape or another offset"));
+    return fail(Error(ErrorCode::out_of_bounds, "elements_are_within_the_storage",
+                      format_text("shape {} with strides {} at byte {} exceeds the storage of {} bytes",
+                                  layout::to_text(placed.extents), layout::to_text(placed.strides),
+                                  placed.offset, size))
+                    .with_hint("use a larger storage, a smaller shape or another offset"));
   };
-  if (claim.offset > size) return outside();
+  if (placed.offset > size) return outside();
   // A view without elements is never accessed.
   if (elements == 0) return {};
   // Magnitudes, because strides may be negative: |lowest| elements before the offset, highest + 1 after it.
-  const auto below = bytes_for(std::uint64_t{0} - static_cast<std::uint64_t>(reach.lowest), claim.bits);
-  const auto above = bytes_for(static_cast<std::uint64_t>(reach.highest) + 1, claim.bits);
-  if (!below || !above || *below > claim.offset) return outside();
-  if (!checked::range_fits(claim.offset, *above, size)) return outside();
-  if ((first_address(claim.storage) + claim.offset) % claim.alignment == 0) return {};
+  const auto below = bytes_for(std::uint64_t{0} - static_cast<std::uint64_t>(offsets.lowest), placed.bits);
+  const auto above = bytes_for(static_cast<std::uint64_t>(offsets.highest) + 1, placed.bits);
+  if (!below || !above || *below > placed.offset) return outside();
+  if (!checked::range_fits(placed.offset, *above, size)) return outside();
+  if ((first_address(placed.storage) + placed.offset) % placed.alignment == 0) return {};
   return fail(Error(ErrorCode::misaligned, "elements_are_aligned",
                     format_text("elements at byte {} of the storage are not aligned to {} bytes",
-                                claim.offset, claim.alignment))
+                                placed.offset, placed.alignment))
                   .with_hint("copy them to aligned memory first"));
 }
 
@@ -79,14 +79,14 @@ BitPlace place_of(const Elements& elements, std::int64_t offset) noexcept {
 
 }  // namespace
 
-Bytes bytes_between(const Elements& elements, layout::Reach reach) noexcept {
-  const auto [end, shift] = place_of(elements, reach.highest + 1);
-  return {place_of(elements, reach.lowest).byte, end + (shift != 0 ? 1 : 0)};
+Bytes bytes_between(const Elements& elements, layout::OffsetRange offsets) noexcept {
+  const auto [end, shift] = place_of(elements, offsets.highest + 1);
+  return {place_of(elements, offsets.lowest).byte, end + (shift != 0 ? 1 : 0)};
 }
 
 Result<Bytes> touched_bytes(const Elements& elements, layout::Extents extents, layout::Extents strides) {
   if (std::ranges::find(extents, 0) != extents.end()) return Bytes();
-  return bytes_between(elements, HT_TRY(layout::reach(extents, strides)));
+  return bytes_between(elements, HT_TRY(layout::offset_range(extents, strides)));
 }
 
 Result<Bytes> dense_view(const Elements& elements, layout::Extents extents, layout::Extents strides) {

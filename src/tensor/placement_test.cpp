@@ -147,13 +147,13 @@ TEST_F(Placement, storage_is_in_host_memory) {
   const Ints extents{16};
   const Ints strides{1};
   for (const bool writes : {false, true}) {
-    placement::Claim claim{.storage = storage_,
-                           .extents = extents,
-                           .strides = strides,
-                           .offset = 0,
-                           .bits = 32,
-                           .alignment = 4,
-                           .writes = writes};
+    placement::ElementPlacement claim{.storage = storage_,
+                                      .extents = extents,
+                                      .strides = strides,
+                                      .offset = 0,
+                                      .bits = 32,
+                                      .alignment = 4,
+                                      .writes = writes};
     const auto refused = placement::check(claim);
     EXPECT_TRUE(fails(refused, ErrorCode::bad_state, "storage_is_in_host_memory"));
     EXPECT_EQ(refused.error().hint(), "copy the tensor with to_host");

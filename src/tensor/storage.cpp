@@ -89,16 +89,16 @@ Result<Storage> Storage::on_device(std::shared_ptr<const void> owner, OnDevice w
 
 Bytes Storage::bytes() const noexcept { return block_ ? Bytes(block_->bytes) : Bytes(); }
 
-bool Storage::writable() const noexcept { return block_ && block_->writable; }
+bool Storage::is_writable() const noexcept { return block_ && block_->writable; }
 
 bool Storage::may_be_mapped() const noexcept {
   return block_ && (block_->may_be_mapped || !std::holds_alternative<Owned>(block_->origin));
 }
 
 Result<MutableBytes> Storage::writable_bytes() const {
-  if (!writable()) {
+  if (!is_writable()) {
     return fail(Error(ErrorCode::bad_state, "storage_is_writable", "storage is read-only")
-                    .with_hint("use a Tensor<const D, …>, or copy() first"));
+                    .with_hint("use a Tensor<const D, …>, or call copy() first"));
   }
   return block_->bytes;
 }

@@ -30,7 +30,7 @@ bool all_zero(Bytes bytes) {
 TEST(Storage, has_no_bytes_by_default) {
   const Storage nothing;
   EXPECT_TRUE(nothing.bytes().empty());
-  EXPECT_FALSE(nothing.writable());
+  EXPECT_FALSE(nothing.is_writable());
   EXPECT_TRUE(std::holds_alternative<Storage::Borrowed>(nothing.origin()));
   EXPECT_EQ(nothing, Storage());
 }
@@ -42,7 +42,7 @@ TEST(Storage, owns_zeroed_and_aligned_memory) {
       ASSERT_EQ(storage.bytes().size(), bytes);
       EXPECT_EQ(reinterpret_cast<std::uintptr_t>(storage.bytes().data()) % alignment, 0U) << alignment;
       EXPECT_TRUE(all_zero(storage.bytes()));
-      EXPECT_TRUE(storage.writable());
+      EXPECT_TRUE(storage.is_writable());
       EXPECT_TRUE(std::holds_alternative<Storage::Owned>(storage.origin()));
     }
   }
@@ -82,7 +82,7 @@ TEST(Storage, backs_large_memory_by_huge_pages) {
 TEST(Storage, owns_no_bytes_for_size_0) {
   const auto storage = must(Storage::owned(0));
   EXPECT_TRUE(storage.bytes().empty());
-  EXPECT_TRUE(storage.writable());
+  EXPECT_TRUE(storage.is_writable());
   EXPECT_EQ(must(storage.writable_bytes()).size(), 0U);
 }
 
@@ -106,7 +106,7 @@ TEST(Storage, writes_to_the_borrowed_bytes) {
   const auto storage = must(Storage::borrowed(MutableBytes(mine)));
   EXPECT_EQ(storage.bytes().data(), mine.data());
   EXPECT_EQ(storage.bytes().size(), 4U);
-  EXPECT_TRUE(storage.writable());
+  EXPECT_TRUE(storage.is_writable());
   EXPECT_TRUE(std::holds_alternative<Storage::Borrowed>(storage.origin()));
   must(storage.writable_bytes())[2] = std::byte{7};
   EXPECT_EQ(mine[2], std::byte{7});
@@ -116,7 +116,7 @@ TEST(Storage, storage_is_writable) {
   const std::array<std::byte, 4> mine{};
   const auto storage = must(Storage::borrowed_read_only(Bytes(mine)));
   EXPECT_EQ(storage.bytes().data(), mine.data());
-  EXPECT_FALSE(storage.writable());
+  EXPECT_FALSE(storage.is_writable());
   EXPECT_TRUE(fails(storage.writable_bytes(), ErrorCode::bad_state, "storage_is_writable"));
   EXPECT_TRUE(fails(Storage().writable_bytes(), ErrorCode::bad_state, "storage_is_writable"));
 }
@@ -155,7 +155,7 @@ TEST(Storage, releases_its_owner_once_and_after_the_last_handle) {
   auto owner = std::make_shared<Owner>(released);
   const MutableBytes bytes = owner->bytes;
   auto first = must(Storage::owned_by(std::move(owner), bytes));
-  EXPECT_TRUE(first.writable());
+  EXPECT_TRUE(first.is_writable());
   EXPECT_TRUE(std::holds_alternative<Storage::Owned>(first.origin()));
   EXPECT_EQ(first.bytes().data(), bytes.data());
   {
@@ -214,12 +214,12 @@ TEST(Storage, is_copied_and_dropped_from_many_threads) {
 }
 
 template <class Container>
-concept Lendable = requires(Container& container) { Storage::borrowed(container); };
+concept Borrowable = requires(Container& container) { Storage::borrowed(container); };
 
 TEST(Storage, borrows_the_bytes_of_a_container) {
-  EXPECT_TRUE(Lendable<std::vector<std::byte>>);
-  // Read-only bytes need `borrowed_read_only`, so that they are not lent as writable by mistake.
-  EXPECT_FALSE(Lendable<const std::vector<std::byte>>);
+  EXPECT_TRUE(Borrowable<std::vector<std::byte>>);
+  // Read-only bytes need `borrowed_read_only`, so that they are not borrowed as writable by mistake.
+  EXPECT_FALSE(Borrowable<const std::vector<std::byte>>);
 }
 
 }  // namespace

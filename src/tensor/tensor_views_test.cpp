@@ -188,11 +188,13 @@ void check_random_chain() {
   expect_bounds_checked(subject);
 }
 
-RC_GTEST_PROP(TensorViews, match_a_list_of_offsets_in_whole_elements, ()) { check_random_chain<F32>(); }
+RC_GTEST_PROP(TensorViews, match_a_list_of_offsets_with_whole_byte_elements, ()) {
+  check_random_chain<F32>();
+}
 
-RC_GTEST_PROP(TensorViews, match_a_list_of_offsets_in_4_bits, ()) { check_random_chain<I4>(); }
+RC_GTEST_PROP(TensorViews, match_a_list_of_offsets_with_4_bit_elements, ()) { check_random_chain<I4>(); }
 
-RC_GTEST_PROP(TensorViews, match_a_list_of_offsets_in_6_bits, ()) { check_random_chain<F6_E2M3>(); }
+RC_GTEST_PROP(TensorViews, match_a_list_of_offsets_with_6_bit_elements, ()) { check_random_chain<F6_E2M3>(); }
 
 RC_GTEST_PROP(TensorViews, write_only_their_own_elements, ()) {
   const auto base = must(Tensor<U4, Rank<2>>::zeros(Rank<2>(5, 7)));

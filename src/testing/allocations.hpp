@@ -1,5 +1,5 @@
 // Counts and limits allocations by operator new. Linking ht_allocations replaces the operators of the whole
-// program, so such a test is a separate program.
+// program, so a test that links it is a separate program.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ class PeakMemory {
   std::size_t start_;
 };
 
-/// Lets this many allocations succeed and fails later ones, until the end of its scope. Counts those of the
-/// calling thread, or of all threads together. Only one may exist at a time.
+/// Lets `allowed` allocations succeed and later ones fail while the object exists. Counts the allocations of
+/// the calling thread, or of all threads together. Only one may exist at a time.
 class AllocationLimit {
  public:
   enum class Threads { calling, all };

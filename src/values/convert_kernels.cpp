@@ -21,8 +21,8 @@
 
 #include <hwy/cache_control.h>
 
-// Codes of floating-point dtypes are converted by vectors. Conversions of integers, conversions to E8M0, and
-// packing are plain loops. All are compiled once per processor generation.
+// Codes of floating-point dtypes are converted by SIMD instructions. Conversions of integers, conversions to
+// E8M0, and packing are plain loops. All are compiled once per processor generation.
 HWY_BEFORE_NAMESPACE();
 namespace ht::inline v1::values::HWY_NAMESPACE {
 namespace {
@@ -155,7 +155,7 @@ HWY_INLINE hn::Vec<Tag> narrow(Tag words, hn::Vec<Tag> bits, hn::Vec<Tag> random
     }
     code = hn::ShiftRight<dropped>(code);
   } else {
-    // The bit position of the target's subnormal unit in a source number of exponent 0.
+    // The bit position of the target's subnormal unit in a source number whose exponent field is 0.
     constexpr Int subnormal_shift = L.lowest_exponent() + source.bias + source.mantissa_bits;
     const auto field = hn::ShiftRight<source.mantissa_bits>(magnitude);
     const auto has_implicit = above(field, 0);
@@ -172,7 +172,7 @@ HWY_INLINE hn::Vec<Tag> narrow(Tag words, hn::Vec<Tag> bits, hn::Vec<Tag> random
       const auto odd = hn::And(significand >> shift, one);
       bias = hn::Add(hn::Sub(one << hn::Sub(shift, one), one), odd);
     } else {
-      // A number far below the smallest code keeps its probability of rounding up to it.
+      // Preserves the probability that a number far below the smallest code is rounded up to that code.
       significand = significand >> hn::BitCast(words, hn::Min(hn::Sub(requested_bits, shift_bits), limit));
       bias = hn::And(random, hn::Sub(one << shift, one));
     }
@@ -330,8 +330,8 @@ HWY_INLINE void for_each_vector(const From* from, To* into, std::int64_t count, 
 }
 
 #if HWY_TARGET == HWY_AVX2
-// 8-bit codes as F16, whose conversion instruction handles subnormals and NaN. The exponent of E5M2 is that
-// of F16; the exponent of E4M3 differs by a constant.
+// Converts 8-bit codes through F16, whose conversion instruction handles subnormals and NaN. The exponent of
+// E5M2 is that of F16; the exponent of E4M3 differs by a constant.
 template <class D>
 HWY_INLINE void promote_bytes(const std::uint8_t* codes, float* into, std::int64_t count) {
   const hn::ScalableTag<std::int16_t> shorts;

@@ -117,8 +117,8 @@ struct PairSums {
   }
 };
 
-/// The scales and offsets of the groups in memory. A load repeats a number in one instruction; in registers,
-/// the same takes three instructions.
+/// The scales and offsets of the groups in memory. A load broadcasts a number to all lanes in one
+/// instruction; a broadcast from a register takes three.
 struct GroupShorts {
   alignas(16) std::int16_t scales[groups];
   alignas(16) std::int16_t offsets[groups];

@@ -232,11 +232,11 @@ class UnitSummarizer {
 
   // Returns nullopt if a scale is not finite, or if the deviation loses precision by cancellation.
   //
-  // Extremes cover all units of the piece so far, because kernels skip blocks within the extremes.
+  // Extremes cover all units of the piece so far, because blocks within the extremes are not decoded.
   std::optional<Statistics> summarize_q4_k(const std::byte* stored, std::int64_t count, std::uint64_t first) {
     values::BlockSums sums;
     values::ValueRange range = range_;
-    // Starts with few blocks: later blocks are skipped if they are within the range of earlier ones.
+    // Starts with few blocks: later blocks are not decoded if they are within the range of earlier blocks.
     const std::int64_t blocks = count / Q4_K::block_elements;
     std::int64_t step = range.min <= range.max ? blocks : 1;
     for (std::int64_t done = 0; done < blocks; done += step, step = std::min(done, blocks - done)) {

@@ -8,7 +8,8 @@
 
 namespace ht::inline v1::values {
 
-/// Number of interleaved sums. Element i is added to sum i % 16, on every processor.
+/// Number of interleaved sums. On every processor, element i is added to sum i % 16, except that
+/// `Summation::groups_of_floats` adds the sums of its groups to the first eight.
 inline constexpr std::int64_t interleaved_sums = 16;
 
 /// Valid only if `squares` is finite. Otherwise a value is infinite or NaN, or a sum of squares overflowed.
@@ -88,7 +89,8 @@ inline constexpr std::int64_t max_blocks_per_call = 16;
 /// Summarizes `count` blocks, at most `max_blocks_per_call`, and extends `range` to their values. Returns
 /// false if a scale is not finite; `sums` and `range` are then unspecified.
 ///
-/// Sums are of elements before rounding to F32. Values are never subnormal.
+/// Adds elements before their rounding to F32. Only blocks that may contain zeros or extend `range`, or whose
+/// terms nearly cancel, are decoded to F32 first. Values are never subnormal.
 [[nodiscard]] bool summarize_q4_k(const std::byte* blocks, std::int64_t count, BlockSums& sums,
                                   ValueRange& range) noexcept;
 

@@ -130,7 +130,7 @@ namespace detail {
 
 /// Returns the number with its bytes in reverse order. Compilers recognise the loop as one instruction.
 template <WireNumber T>
-[[nodiscard]] constexpr T reversed(T value) noexcept {
+[[nodiscard]] constexpr T byte_swap(T value) noexcept {
   auto bytes = std::bit_cast<std::array<std::byte, sizeof(T)>>(value);
   for (std::size_t i = 0; i < sizeof(T) / 2; ++i) std::swap(bytes[i], bytes[sizeof(T) - 1 - i]);
   return std::bit_cast<T>(bytes);
@@ -138,9 +138,9 @@ template <WireNumber T>
 
 /// Converts between the byte order of this machine and `Order`; both directions are the same.
 template <WireNumber T, std::endian Order>
-[[nodiscard]] constexpr T ordered(T value) noexcept {
+[[nodiscard]] constexpr T convert_byte_order(T value) noexcept {
   if constexpr (Order == std::endian::native) return value;
-  return reversed(value);
+  return byte_swap(value);
 }
 
 }  // namespace detail
@@ -151,13 +151,13 @@ template <WireNumber T, std::endian Order>
 [[nodiscard]] T load(Bytes bytes) noexcept {
   T value{};
   std::memcpy(&value, bytes.first(sizeof(T)).data(), sizeof(T));
-  return detail::ordered<T, Order>(value);
+  return detail::convert_byte_order<T, Order>(value);
 }
 
 /// Stores a number in the first `sizeof(T)` bytes of `bytes`, which must have that many. Any alignment.
 template <std::endian Order, WireNumber T>
 void store(MutableBytes bytes, T value) noexcept {
-  value = detail::ordered<T, Order>(value);
+  value = detail::convert_byte_order<T, Order>(value);
   std::memcpy(bytes.first(sizeof(T)).data(), &value, sizeof(T));
 }
 

@@ -37,9 +37,9 @@ enum class FaultPolicy : std::uint8_t {
   /// An Error in routines of the library and under `guarded`; elsewhere SIGBUS as without the library.
   guarded,
   /// SIGBUS everywhere: no signal handler is installed for the file. Routines that take a Model or an
-  /// AnyTensor read the file with system calls. Routines that take a Tensor, a Storage or bytes access the
-  /// mapped pages: `Tensor::at` and `copy`, `cast`, arithmetic, `write`, `save`, `validate` of a Storage or
-  /// Tensor.
+  /// AnyTensor read the file with system calls, so an unreadable page is an Error. Routines that take a
+  /// Tensor, a Storage or bytes read the mapped pages, so an unreadable page is SIGBUS: `Tensor::at`,
+  /// `Tensor::copy`, `cast`, arithmetic, `write`, `save`, `verify`.
   off,
   /// Same as `guarded`, but an unreadable page outside of all sections reads as zeros. `Model::fault` reports
   /// the first such page.
@@ -77,19 +77,19 @@ class Section {
 /// meanwhile. Exceptions of `body` propagate. Faults outside of the ranges are not covered.
 template <class Body>
 [[nodiscard]] auto guarded(std::span<const Bytes> ranges, Body&& body) {
-  using Answer = std::invoke_result_t<Body>;
-  using Guarded = std::conditional_t<is_result<Answer>, Answer, Result<Answer>>;
+  using BodyResult = std::invoke_result_t<Body>;
+  using Guarded = std::conditional_t<is_result<BodyResult>, BodyResult, Result<BodyResult>>;
   fault::Section section(ranges);
   if (!section.has_begun()) return Guarded(fail(Error(ErrorCode::out_of_memory)));
-  if constexpr (std::is_void_v<Answer>) {
+  if constexpr (std::is_void_v<BodyResult>) {
     std::forward<Body>(body)();
     auto error = section.end();
     return error ? Guarded(fail(*std::move(error))) : Guarded();
   } else {
-    Guarded answer = std::forward<Body>(body)();
+    Guarded result = std::forward<Body>(body)();
     // A result that was computed from zeros is invalid, whether a value or an Error.
-    if (auto error = section.end(answer ? nullptr : &answer.error())) answer = fail(*std::move(error));
-    return answer;
+    if (auto error = section.end(result ? nullptr : &result.error())) result = fail(*std::move(error));
+    return result;
   }
 }
 template <class Body>

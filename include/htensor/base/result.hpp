@@ -9,7 +9,8 @@
 //
 //   const auto found = twice("7");
 //   if (!found) log(found.error().code(), ht::to_string(found.error()));
-//   return ht::fail(ht::Error(ht::ErrorCode::bad_name, "name_is_short", "80 bytes").at_path("m.ht"));
+//   ht::Error error(ht::ErrorCode::bad_name, "name_within_limit", "name has 80 bytes but the limit is 64");
+//   return ht::fail(std::move(error).at_path("m.ht"));
 //
 // Ownership: an Error owns its texts, except `rule`, which is a string literal. The views that `message`,
 // `hint`, `path` and `tensor` return are valid until the Error is changed, moved from or destroyed. A Result
@@ -192,7 +193,7 @@ class [[nodiscard]] Error {
   Details* details_ = nullptr;
 };
 
-/// One line: `model.ht: the data ends at byte 640, but the file has 600 bytes [truncated]`.
+/// One line: `model.ht: data ends at byte 640 but the file has 600 bytes [truncated]`.
 [[nodiscard]] std::string to_string(const Error& error);
 
 static_assert(sizeof(Error) == 2 * sizeof(void*));

@@ -89,10 +89,10 @@ struct Progress {
   std::chrono::nanoseconds elapsed{};
 };
 
-/// Cancellation and progress of a long operation, which checks both after every piece of work. The default
-/// neither stops nor reports. An exception that the callback throws propagates to the caller.
+/// Cancellation and progress of a long operation. The default neither stops nor reports. An exception that
+/// the callback throws propagates to the caller.
 struct WorkOptions {
-  /// A stop request ends the operation with `cancelled`.
+  /// A stop request ends the operation with `cancelled`, after the pieces of work that are in progress.
   std::stop_token stop{};
   /// Called repeatedly on the thread that runs the operation; the last call is at the end.
   std::function<void(const Progress&)> on_progress{};

@@ -22,8 +22,8 @@
 // Ownership: operands are borrowed during the call; a result shares no memory with them and is row-major. The
 // `_into` forms write through a mutable handle and allocate nothing.
 //
-// Cost: one pass. The host calculates on the calling thread. Loops without strides are vectorized by the
-// compiler; a broadcast operand is read once for each run.
+// Cost: one pass. The host calculates on the calling thread. The compiler vectorizes loops over contiguous
+// elements; a broadcast operand is read once for each run.
 //
 // Errors: `shape_mismatch`, `out_of_memory`, `read_failed` for an unreadable mapped page, and
 // `device_unavailable` for OpenCL devices. Broadcasting is explicit: extents of 1 are not repeated unless
@@ -85,7 +85,7 @@ using Combined = Tensor<std::remove_const_t<D>, ShapeFrom<merged<SA, SB>()>, Dev
 // The C++ type in which elements of D are calculated. Narrow floating-point dtypes are calculated in float,
 // if rounding twice gives the same result, else in double.
 template <class D>
-consteval auto calculates_in() {
+consteval auto arithmetic_type() {
   using Element = typename D::Element;
   if constexpr (D::number.kind == NumberFacts::Kind::complex) {
     return std::type_identity<Element>{};
@@ -101,7 +101,7 @@ consteval auto calculates_in() {
 }
 
 template <class D>
-using CalculatesIn = typename decltype(calculates_in<D>())::type;
+using ArithmeticType = typename decltype(arithmetic_type<D>())::type;
 
 // The low bits of the value as an integer of D, which is how integers wrap around.
 template <class D>
@@ -118,7 +118,7 @@ template <class D>
 template <class D, class Op>
 [[nodiscard]] constexpr typename D::Element apply(Op op, typename D::Element a,
                                                   typename D::Element b) noexcept {
-  using In = CalculatesIn<D>;
+  using In = ArithmeticType<D>;
   if constexpr (IsIntegral<D>) {
     // Converts to the signed type first, so that the low bits are those of two's complement.
     const auto bits = [](auto x) { return static_cast<In>(static_cast<std::int64_t>(x)); };
@@ -136,7 +136,7 @@ void combine_run(Op op, To into, std::int64_t into_stride, A a, std::int64_t a_s
   const auto combine = [&](auto&& x, auto&& y) {
     return apply<D>(op, static_cast<Element>(x), static_cast<Element>(y));
   };
-  // The compiler vectorizes loops without strides. A broadcast operand is one value for the whole run.
+  // The compiler vectorizes loops whose strides are 1. A broadcast operand is one value for the whole run.
   if (into_stride == 1 && a_stride == 1 && b_stride == 1) {
     for (std::int64_t i = 0; i < count; ++i) into[i] = combine(a[i], b[i]);
   } else if (into_stride == 1 && a_stride == 1 && b_stride == 0) {
@@ -203,7 +203,9 @@ template <class D, class Dev>
 
 }  // namespace detail
 
-/// Returns a + b. Both operands have the same dtype, shape and device. For integers, modulo 2^bits.
+/// Returns a + b in new memory, row-major. Both operands have the same dtype, shape and device, and may be
+/// broadcast views. For integers, modulo 2^bits. `shape_mismatch` if dynamic extents differ, `out_of_memory`,
+/// `read_failed` for an unreadable page.
 template <class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && IsArithmetic<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
            CombinesBy<Dev, std::plus<>, detail::Combined<A, SA, SB, Dev>, Tensor<A, SA, Dev>,
@@ -221,7 +223,8 @@ template <class A, class B, class SA, class SB, class Dev>
   return detail::elementwise(std::minus<>{}, a, b);
 }
 
-/// Returns the products of elements with the same index; `matmul` is the product of matrices.
+/// Returns the products of elements with the same index, with the rules of a + b; `matmul` is the product of
+/// matrices.
 template <class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && IsArithmetic<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
            CombinesBy<Dev, std::multiplies<>, detail::Combined<A, SA, SB, Dev>, Tensor<A, SA, Dev>,
@@ -230,7 +233,8 @@ template <class A, class B, class SA, class SB, class Dev>
   return detail::elementwise(std::multiplies<>{}, a, b);
 }
 
-/// Returns a / b for floating-point dtypes, rounded once.
+/// Returns a / b for floating-point dtypes, rounded once, with the rules of a + b. Division by zero is not an
+/// Error: it gives an infinity or NaN.
 template <class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && IsFloating<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
            CombinesBy<Dev, std::divides<>, detail::Combined<A, SA, SB, Dev>, Tensor<A, SA, Dev>,
@@ -250,8 +254,9 @@ template <class Op, class A, class B, class SA, class SB, class Dev>
   return detail::elementwise(op, a, b, options);
 }
 
-/// Returns each element times one factor. The factor is an element of the same dtype, so it is rounded to
-/// that dtype by the caller. `out_of_memory`, `read_failed`.
+/// Returns each element times one factor. The factor is an element of the same dtype, so the caller rounds it
+/// to that dtype: `ht::BF16::Element(0.1F)`. On a device that the host cannot access, each call copies the
+/// factor to the device. `out_of_memory`, `read_failed`.
 template <class A, class S, class Dev>
   requires IsArithmetic<std::remove_const_t<A>> &&
            CombinesBy<Dev, std::multiplies<>, Tensor<std::remove_const_t<A>, S, Dev>, Tensor<A, S, Dev>,
@@ -268,8 +273,9 @@ template <class A, class S, class Dev>
 }
 
 /// into += x, in place. `x` may be `into` itself or a broadcast view; a view that overlaps `into` at other
-/// indices gives unspecified values. An unreadable page is an Error and leaves `into` partly changed. Two
-/// threads must not write the same elements. `shape_mismatch`, `read_failed`.
+/// indices gives unspecified values. `into` may have any strides, but its elements must not share an address.
+/// An unreadable page is an Error and leaves `into` partly changed. Two threads must not write the same
+/// elements. `shape_mismatch`, `read_failed`.
 template <class D, class B, class SA, class SB, class Dev>
   requires(!std::is_const_v<D>) && SameDType<D, B> && IsArithmetic<D> && ShapesMayMatch<SA, SB> &&
           CombinesBy<Dev, std::plus<>, Tensor<D, SA, Dev>, Tensor<D, SA, Dev>, Tensor<B, SB, Dev>>
@@ -289,7 +295,8 @@ template <class D, class B, class SA, class SB, class Dev>
 
 /// into = x, of the same dtype, shape and device. `into` is often a slice of a larger tensor, such as a
 /// cache. Overlapping views and unreadable pages behave as in `add_into`. Works for every dtype, also
-/// user-defined ones. For another dtype, use `cast_into` (values/cast.hpp). `shape_mismatch`, `read_failed`.
+/// user-defined ones. The host copies element by element on the calling thread. For another dtype, use
+/// `cast_into` (values/cast.hpp). `shape_mismatch`, `read_failed`.
 template <class D, class B, class SA, class SB, class Dev>
   requires(!std::is_const_v<D>) && SameDType<D, B> && ShapesMayMatch<SA, SB> &&
           (HostAccessible<Dev> || CopiesOnDevice<Dev, Tensor<D, SA, Dev>>)
@@ -381,8 +388,9 @@ template <class Op, class D, class S, class Dev>
 /// Returns the sum of all elements, as an element of `SumOf<D>`; integers wrap around. The host adds
 /// floating-point numbers in double and rounds once: the error of n elements is at most u |sum| + n 2^-53
 /// Σ|x|, where u is half an ulp of 1 in the result. The bound of OpenCL devices is in
-/// htensor/device/transfer.hpp. 0 without elements; NaN if an element is NaN. `read_failed` for an unreadable
-/// page.
+/// htensor/device/transfer.hpp. 0 without elements; NaN if an element is NaN. One pass on the calling thread
+/// of the host; a device adds by its own kernel and copies one number to the host. `read_failed` for an
+/// unreadable page.
 template <class D, class S, class Dev>
   requires ReducesBy<Dev, operation::Sum, std::remove_const_t<D>>
 [[nodiscard]] auto sum(const Tensor<D, S, Dev>& x, const ComputeOptions& options = {})
@@ -400,8 +408,8 @@ template <class D, class S, class Dev>
 }
 
 /// Returns the largest element, as an element of `SumOf<D>`; NaN if there is a NaN. `bad_shape` for a tensor
-/// without elements. Of equal elements, such as 0 and -0 on the host, the first one. `read_failed` for an
-/// unreadable page.
+/// without elements. If several elements are equal, such as 0 and -0, the host returns the first.
+/// `read_failed` for an unreadable page.
 template <class D, class S, class Dev>
   requires ReducesBy<Dev, operation::Max, std::remove_const_t<D>>
 [[nodiscard]] auto max(const Tensor<D, S, Dev>& x, const ComputeOptions& options = {})

@@ -21,6 +21,8 @@
 // mapped table. For a type that is known at run time also `shape_mismatch`, `would_lose` and
 // `unsupported_encoding`.
 //
+// Edge cases: a table without rows accepts no id; a table without columns gives a result without elements.
+//
 // Cost: proportional to the number of ids times the columns, independent of the number of rows. A lazy view
 // `as<F32>(table)` reads the same bytes as the table itself. Rows whose elements are not adjacent, and rows
 // of user-defined dtypes, are converted one at a time on the calling thread.
@@ -166,7 +168,8 @@ template <class To, RuntimeWeights W, class Id>
 }  // namespace detail
 
 /// Tables whose rows `embedding` gathers as `To`, on the table's device. Rank 2; `To` holds every value of
-/// the table.
+/// the table. The device stores I64, the dtype of the ids. Tables of a type known at run time satisfy
+/// RuntimeWeights (weights.hpp) instead.
 ///
 ///   static_assert(ht::TableOf<ht::Tensor<const ht::F16, ht::Rank<2>>, ht::F32>);
 ///   static_assert(ht::TableOf<ht::BlockTensor<ht::Q6_K, ht::Rank<2>>, ht::F32>);
@@ -180,9 +183,11 @@ concept TableOf = (W::rank == 2) && WeightOf<W, To, typename detail::StoredOf<W>
                          Tensor<const I64, Rank<1>, typename detail::StoredOf<W>::Device>>;
 
 /// Returns the rows `ids` of a table, converted to `To` (F32 or F64), as [ids, columns], in new memory. The
-/// table is a tensor, a tensor of blocks or a lazy view of rank 2 whose values `To` holds. `out_of_bounds`
-/// for an id that is not the index of a row. The result is a Result<Tensor<To, Rank<2>, Dev>>, row-major. An
-/// array or a vector of ids converts to the span; the caller keeps it during the call.
+/// table is a tensor, a tensor of blocks or a lazy view of rank 2 whose values `To` holds. Row i of the
+/// result is row ids[i] of the table. The result is a Result<Tensor<To, Rank<2>, Dev>>, row-major. An array
+/// or a vector of ids converts to the span; the caller keeps it during the call. `out_of_bounds` for an id
+/// that is not the index of a row, such as -1 for padding; `out_of_memory`; `read_failed`; for OpenCL devices
+/// also `device_unavailable`.
 template <class To = F32, class W>
   requires TableOf<W, To>
 [[nodiscard]] auto embedding(const W& table, std::span<const std::int32_t> ids,
@@ -199,7 +204,9 @@ template <class To = F32, class W>
 
 /// The same for a table whose type is known at run time: `shape_mismatch` unless it is a matrix, `would_lose`
 /// where `To` does not hold its values. `unsupported_encoding` for a type that the library does not know.
-/// Tables that kernels cannot read in place (weights.hpp) are cast row by row, not as a whole.
+/// Tables that kernels cannot read in place (weights.hpp) are cast row by row, not as a whole: each id then
+/// costs a cast and an allocation. Errors of the typed overload, and those of `AnyTensor::view` and
+/// `AnyTensor::cast`.
 template <class To = F32, RuntimeWeights W>
   requires Computes<Host, slice::Nn, To>
 [[nodiscard]] Result<Tensor<To, Rank<2>>> embedding(const W& table, std::span<const std::int32_t> ids,

@@ -13,11 +13,11 @@
 // not compile, and a call with an AnyTensor returns `would_lose`. Results are in new memory.
 //
 // Weights are read in place and widened in registers; one read of the weights serves up to 4 vectors of F32.
-// For many vectors, at least as many as the panel threshold, panels of a few MiB are decoded and multiplied
-// by CBLAS. The panel threshold is 32 vectors if x is F32 (16 for weights of F32), and 4 if x is F64.
-// Products with int8 activations and programs without CBLAS have no threshold. Rows may have any stride.
-// Weights are cast first if elements of a row are not contiguous, if packed rows begin within a byte, or if
-// the dtype is user-defined. x and bias may have any strides.
+// If there are at least as many vectors as the panel threshold, panels of a few MiB are decoded and
+// multiplied by CBLAS, or by a kernel of this library if no CBLAS is installed. The panel threshold is 32
+// vectors if x is F32 (16 for weights of F32), and 4 if x is F64. Products with int8 activations have no
+// threshold. Rows may have any stride. Weights are cast first if elements of a row are not contiguous, if
+// packed rows begin within a byte, or if the dtype is user-defined. x and bias may have any strides.
 //
 // Static extents that differ do not compile; dynamic extents that differ return `shape_mismatch`. An
 // unreadable page of a mapped file is an Error. The functions are thread-safe. Each call uses the threads of
@@ -44,7 +44,7 @@
 //
 //   weights known at compile time       linear(x, w), checked by the compiler
 //   weights of a Model, any type        linear(x, model["name"]), checked at run time
-//   several weights, one input          linear(x, std::array{q, k, v}), one pass over the threads
+//   several weights, one input          linear(x, std::array{q, k, v}), one parallel pass
 //   w · X with vectors as columns       matmul(as<F32>(w), X)
 //   both operands computed, no weights  matmul(a, b) of htensor/compute/matmul.hpp
 //
@@ -84,8 +84,8 @@ struct LinearOptions {
   /// scale: the largest magnitude divided by 127.
   ///
   /// For each block of weights w, this adds at most (1 + 2^-16) (scale / 2) · Σ|w| to the error. Weights of
-  /// Q4_K, Q5_K and Q6_K are differences scale · q - offset, and both terms are summed before they are
-  /// subtracted: the error then has k · u · Σ(|scale · q| + |offset|) · |x| in place of k · u · Σ|x · w|. A
+  /// Q4_K, Q5_K and Q6_K are differences scale · q - offset. The kernels sum both terms separately and
+  /// subtract the sums, so k · u · Σ(|scale · q| + |offset|) · |x| replaces k · u · Σ|x · w| in the error. A
   /// NaN or an infinity in x makes results NaN.
   ///
   /// The result depends neither on the number of threads nor on the processor. Compare the results of a model

@@ -16,6 +16,10 @@
 // Operands may have any strides and may be mapped; an unreadable page is an Error. A matrix with a stride of
 // 1, also a transposed one, is read in place. Other matrices are copied panel by panel.
 //
+// Ownership: operands are borrowed during the call; the result shares no memory with them. Errors:
+// `shape_mismatch`, `out_of_memory`, `read_failed` for an unreadable page, and `device_unavailable` for
+// OpenCL devices.
+//
 // On OpenCL devices the same function runs a kernel of the device on `ComputeOptions::queue`.
 //
 // The error of each element is at most k · eps · Σ|a·b|; eps is the machine epsilon of the dtype.
@@ -105,7 +109,7 @@ concept InnerExtentsMayMatch = MatmulRanksFit<SA, SB> && detail::inner_extents_m
 template <class SA, class SB>
 concept BatchExtentsMayMatch = MatmulRanksFit<SA, SB> && detail::batch_extents_may_match<SA, SB>();
 
-/// Returns the product, in new memory.
+/// Returns the product of a and b, in new memory, row-major; the table above has the shapes. Errors as above.
 template <class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && InnerExtentsMayMatch<SA, SB> && BatchExtentsMayMatch<SA, SB> &&
            CanRun<Dev, slice::Linear, A, operation::Matmul,

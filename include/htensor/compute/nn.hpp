@@ -21,7 +21,8 @@
 //   log_softmax    2 u |y| + (8 + ln n) u
 //   rms_norm       F32: 1.01 u |y|; F64: (16 + n / 512) u |y|
 //   layer_norm     u |y| + (64 + n / 128) 2^-53 (M / σ) |weight| for M = max |x|, σ = √(variance + epsilon)
-//   silu, swiglu   6 u |y|, where |y| is at least 2^-100 (F32) or 2^-1000 (F64)
+//   silu           6 u |y|, where |y| is at least 2^-100 (F32) or 2^-1000 (F64)
+//   swiglu         7 u |y|, where |y| and |silu(gate)| are in the same range
 //   gelu           F32: 1.01 u |y|; F64: 16 u |y| (exact), (16 + 8 |x| + x²|x|) u |y| (tanh); same range
 //   rope           4 u (|a| + |b|) for a pair (a, b), and 2^-48 of the angle
 //
@@ -82,7 +83,7 @@ struct RopeOptions {
   /// A wrong choice gives wrong numbers, not an Error.
   Pairs pairs = Pairs::interleaved;
   /// Pair i of a head is rotated by the angle position · base^(-2i / rotated_elements), where
-  /// `rotated_elements` is the number below.
+  /// `rotated_elements` is the member below, or the size of a head if that is 0.
   double base = 10000.0;
   /// The position of the first token; token t is at `first_position + t`. To continue a prompt, set the
   /// number of tokens in the cache.

@@ -1,8 +1,10 @@
 // Conversion between formats: first a plan, which writes nothing and can be inspected, then the files.
 //
 //   const auto plan = HT_TRY(ht::plan_conversion(model, "model.safetensors"));
+//   for (const ht::PlannedFile& file : plan.files) print(file.path, file.bytes);
 //   for (const ht::Loss& loss : plan.losses) print(loss.name, loss.why, loss.hint);
 //   const auto done = HT_TRY(ht::apply(plan, model, {.drop_metadata = true}));
+//   print(done.bytes, done.copied_by.reflink);
 //
 //   HT_TRY(ht::convert(model, "small.gguf", {.types = {{"*", "Q8_0"}}}));      // plans and applies
 //
@@ -58,7 +60,7 @@ struct PartOrigin {
   };
 
   /// A tensor in one of the source's files that is made row-major and little-endian during the copy.
-  struct Relaid {
+  struct Reordered {
     std::uint32_t file = 0;
     /// Offset of the tensor in the file.
     std::uint64_t offset = 0;
@@ -69,7 +71,7 @@ struct PartOrigin {
   };
 
   /// A tensor in one of the source's files whose values are converted during the copy.
-  struct Retyped {
+  struct Converted {
     std::uint32_t file = 0;
     /// Offset of the stored tensor in the file.
     std::uint64_t offset = 0;
@@ -80,6 +82,7 @@ struct PartOrigin {
   };
 };
 
+/// A file that a plan writes: a generated header, then parts of other origins.
 struct PlannedFile {
   /// The conversion of a tensor's values to another dtype or encoding.
   struct ValueChange {
@@ -96,7 +99,8 @@ struct PlannedFile {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
     /// `Bytes` are in memory and must stay valid until the plan is applied.
-    std::variant<PartOrigin::Stored, Bytes, PartOrigin::Repeated, PartOrigin::Relaid, PartOrigin::Retyped>
+    std::variant<PartOrigin::Stored, Bytes, PartOrigin::Repeated, PartOrigin::Reordered,
+                 PartOrigin::Converted>
         from{};
   };
 
@@ -106,9 +110,9 @@ struct PlannedFile {
   std::vector<std::byte> header{};
   /// The parts after the header, sorted by offset, without overlap. Bytes that no part covers are zero.
   std::vector<Part> parts{};
-  /// Indexed by `PartOrigin::Relaid::relayout`.
+  /// Indexed by `PartOrigin::Reordered::relayout`.
   std::vector<std::shared_ptr<const Relayout>> relayouts{};
-  /// Indexed by `PartOrigin::Retyped::change`.
+  /// Indexed by `PartOrigin::Converted::change`.
   std::vector<ValueChange> changes{};
   /// Completes the header with the checksum of all parts (`Format::finish`); null if the header is complete.
   void (*finish)(MutableBytes header, std::uint64_t data_crc64nvme) = nullptr;
@@ -210,7 +214,8 @@ struct ConversionPlan {
   /// The files to write: shards in order, then the index. `apply` gives the file at `main_file` its name
   /// last.
   std::vector<PlannedFile> files;
-  /// All losses of the conversion: keys of the metadata, types and shapes, exact values.
+  /// The losses of the conversion: keys of the metadata, types and shapes, exact values. Rounding by an
+  /// encoding that a rule names, or by `dequantize`, is not listed.
   std::vector<Loss> losses;
   /// Reasons why common readers may refuse the files, although the format allows them.
   std::vector<Error> warnings{};
@@ -249,7 +254,7 @@ struct ApplyOptions {
 };
 
 /// The files that a conversion has written.
-struct Converted {
+struct ConversionReport {
   std::vector<std::filesystem::path> written;
   std::uint64_t bytes = 0;
   CopiedBy copied_by;
@@ -274,10 +279,10 @@ class CheckedPlan {
   CheckedPlan& operator=(CheckedPlan&&) noexcept;
   ~CheckedPlan();
 
-  /// The files of the replaced set that `apply` removes, as in `Converted::removed`.
+  /// The files of the replaced set that `apply` removes, as in `ConversionReport::removed`.
   [[nodiscard]] const std::vector<std::filesystem::path>& removed() const noexcept;
   /// Writes the files. Only the old files and the old seal are looked up again, under the lock of a set.
-  [[nodiscard]] Result<Converted> apply(const WorkOptions& work = {}) &&;
+  [[nodiscard]] Result<ConversionReport> apply(const WorkOptions& work = {}) &&;
 
  private:
   friend Result<CheckedPlan> check_plan(const ConversionPlan& plan, const Model& source,
@@ -300,12 +305,12 @@ class CheckedPlan {
 ///
 /// A sharded plan that replaces a set removes the old shards: the files that the old index names or, without
 /// an index, the files that are numbered as shards of the same name. Other files stay.
-[[nodiscard]] Result<Converted> apply(const ConversionPlan& plan, const Model& source,
-                                      const ApplyOptions& options = {});
+[[nodiscard]] Result<ConversionReport> apply(const ConversionPlan& plan, const Model& source,
+                                             const ApplyOptions& options = {});
 
 /// Plans and applies in one call, with the errors of both.
-[[nodiscard]] Result<Converted> convert(const Model& source, const std::filesystem::path& target,
-                                        const ConvertOptions& options = {},
-                                        const ApplyOptions& apply_options = {});
+[[nodiscard]] Result<ConversionReport> convert(const Model& source, const std::filesystem::path& target,
+                                               const ConvertOptions& options = {},
+                                               const ApplyOptions& apply_options = {});
 
 }  // namespace ht::inline v1

@@ -4,8 +4,9 @@
 //   for (const auto& tensor : found.differ) report(tensor.name, tensor.max_abs);
 //
 // Tensors are compared by value, not by storage: splats are expanded, and big-endian or column-major tensors
-// are compared in little-endian, row-major form. The mapped bytes are read once, on all processors, a few MiB
-// of each tensor at a time. The result is a value. Many threads may compare the same models at once.
+// are compared in little-endian, row-major form. The mapped bytes are read on all processors, a few MiB of
+// each tensor at a time. If a tensor differs, its equal parts are read again for `rms` and `cosine`. The
+// result is a value. Many threads may compare the same models at once.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +52,7 @@ struct Differences {
     /// types whose values F64 holds. 0 if only bytes differ, as for -0.0 and 0.0; infinity if a NaN is
     /// compared with a number.
     std::optional<double> max_abs{};
-    /// The root mean square of a - b; set if `max_abs` is and the tensors have elements.
+    /// The root mean square of a - b; set if `max_abs` is set and the tensors have elements.
     std::optional<double> rms{};
     /// The cosine of the angle between both tensors as vectors, over the elements that are finite in both;
     /// nullopt if one vector is zero.
@@ -66,6 +67,7 @@ struct Differences {
     /// The keys whose values differ in type or value.
     std::vector<std::string> differ{};
 
+    /// Whether the metadata is equal.
     [[nodiscard]] bool empty() const noexcept;
   };
 
@@ -74,8 +76,10 @@ struct Differences {
   std::vector<Tensor> differ{};
   Metadata metadata{};
 
-  [[nodiscard]] bool same_tensors() const noexcept;
-  [[nodiscard]] bool same() const noexcept;
+  /// Whether both models have the same tensors.
+  [[nodiscard]] bool has_same_tensors() const noexcept;
+  /// Whether both models have the same tensors and the same metadata.
+  [[nodiscard]] bool is_same() const noexcept;
 };
 
 /// "dtype", "shape", "contents", "note".

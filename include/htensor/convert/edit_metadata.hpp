@@ -44,7 +44,7 @@ struct EditOptions {
   io::Port* port = nullptr;
 };
 
-struct Edited {
+struct EditReport {
   /// The metadata of the file after the edit.
   Metadata metadata;
   /// False if the edits changed nothing; the file was not written then.
@@ -64,8 +64,8 @@ struct Edited {
 /// of the file. `unsupported_encoding` for formats whose metadata cannot be edited, `changed_underfoot` if
 /// another process changed or replaced the file meanwhile, `checksum_mismatch` for a sealed file that differs
 /// from its seal.
-[[nodiscard]] Result<Edited> edit_metadata(const std::filesystem::path& file,
-                                           std::span<const MetadataEdit> edits,
-                                           const EditOptions& options = {});
+[[nodiscard]] Result<EditReport> edit_metadata(const std::filesystem::path& file,
+                                               std::span<const MetadataEdit> edits,
+                                               const EditOptions& options = {});
 
 }  // namespace ht::inline v1

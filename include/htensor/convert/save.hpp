@@ -2,10 +2,13 @@
 // piece, `write_mlir` a module for IREE.
 //
 //   HT_TRY(ht::save("m.safetensors", std::array{HT_TRY(ht::to_save("w", w)), HT_TRY(ht::to_save("b", b))}));
+//   HT_TRY(ht::save("m.gguf", tensors, {.convert = {.types = {{"*", "Q8_0"}}}, .apply = {.seal = true}}));
 //   HT_TRY(ht::write("w.ht", w));
+//   HT_TRY(ht::write_mlir("w.mlir", model, {.scope = "model", .inline_below = 1024}));
 //
 // `save` takes tensors from memory, ranges of files and splat patterns; the caller must not modify this
-// memory during the call. Data is written from the source without an intermediate copy, except a packed
+// memory during the call. Ownership: a TensorToSave shares ownership of its Storage; other arguments are
+// borrowed during the call. Data is written from the source without an intermediate copy, except a packed
 // tensor whose last byte is shared with other elements. Mapped bytes of a file that is still at its path are
 // copied from the file as `convert` copies them (reflink, direct I/O). The write is atomic and durable. An
 // existing target is `already_exists` unless IfExists::replace is set. Many threads may call the functions at
@@ -75,7 +78,7 @@ using DataSource = std::function<Result<std::optional<DataPiece>>()>;
 /// Offsets of pieces are file offsets, after the header and before `file_bytes`. `Format::finish` stores the
 /// checksum of the data if the pieces leave no hole. Errors as above, and `size_mismatch` if the header is
 /// longer than the file.
-[[nodiscard]] Result<void> write(const std::filesystem::path& path, const Encoded& file,
+[[nodiscard]] Result<void> write(const std::filesystem::path& path, const EncodedFile& file,
                                  const DataSource& source, const WriteOptions& options = {});
 
 /// Writes dense row-major data in memory. `size_mismatch` if its size does not match dtype and dims.
@@ -155,8 +158,9 @@ struct SaveOptions {
 /// files are detected. Errors of `apply`; `duplicate_tensor` if two tensors have the same name,
 /// `size_mismatch` if the size of the data does not match dtype and shape, `device_unavailable` for data on a
 /// device, `truncated` if a file ends within a range.
-[[nodiscard]] Result<Converted> save(const std::filesystem::path& target,
-                                     std::span<const TensorToSave> tensors, const SaveOptions& options = {});
+[[nodiscard]] Result<ConversionReport> save(const std::filesystem::path& target,
+                                            std::span<const TensorToSave> tensors,
+                                            const SaveOptions& options = {});
 
 /// Returns the files that `save` would write and the losses, and writes nothing. The plan describes these
 /// tensors only; `apply` refuses it. Errors of the tensors and of the format.
@@ -165,7 +169,8 @@ struct SaveOptions {
                                                const SaveOptions& options);
 
 /// The checks of `save` before its first write, for a plan of `plan_save`. Returns the files of an old set
-/// that `save` would remove, as in `Converted::removed`. Errors of `check_plan` for losses, target and seal.
+/// that `save` would remove, as in `ConversionReport::removed`. Errors of `check_plan` for losses, target and
+/// seal.
 [[nodiscard]] Result<std::vector<std::filesystem::path>> check_save(const ConversionPlan& plan,
                                                                     const SaveOptions& options);
 
@@ -189,11 +194,11 @@ using AllocateFile = std::function<std::byte*(std::uint64_t bytes)>;
 // types describe the contents of the archive:
 //
 //   F16 F32 F64 BF16 C64         f16 f32 f64 bf16 complex<f32>
-//   I4 … I64, U4 … U64           i4 … i64: IREE's integer types have no sign, its operations do
+//   I4 … I64, U4 … U64           i4 … i64: signless types; IREE's operations state the sign
 //   BOOL                         i1: IREE stores each in one byte, as H-Tensor does
 //   F8_E4M3 F8_E5M2 F8_E8M0      f8E4M3FN f8E5M2 f8E8M0FNU
 //   F8_E4M3FNUZ F8_E5M2FNUZ F4   f8E4M3FNUZ f8E5M2FNUZ f4E2M1FN
-//   all else                     i8, as many as there are bytes, in one dimension
+//   all other types              i8: one dimension with the number of bytes
 //
 // The last row is for block encodings, entries without a type, user-defined dtypes, F6_E2M3 and F6_E3M2. IREE
 // stores 6-bit elements in one byte each; weight files store them packed.
@@ -204,8 +209,8 @@ struct MlirOptions {
   /// Tensors of fewer bytes are inlined into the module: 0 inlines no tensor, UINT64_MAX all.
   std::uint64_t inline_below = 0;
 
-  /// `iree` is the form in which IREE prints modules. `generic` is MLIR's generic operation form, which IREE
-  /// reads, and every MLIR tool without IREE's dialects (`mlir-opt --allow-unregistered-dialect`).
+  /// `iree` is the form in which IREE prints modules. `generic` is MLIR's generic operation form. IREE reads
+  /// it, and so do MLIR tools without IREE's dialects (`mlir-opt --allow-unregistered-dialect`).
   enum class Form : std::uint8_t { iree, generic };
   Form form = Form::iree;
 

@@ -5,6 +5,7 @@
 //   const auto there = HT_TRY(ht::to_device<ht::OpenCl<ht::Gpu>>(w));
 //   const auto sum = HT_TRY(there + there);                                     // on the device
 //   const auto back = HT_TRY(ht::to_host(sum));                                 // Tensor<F32, Rank<2>>
+//   for (const ht::DeviceDescription& d : HT_TRY(ht::devices())) print(d.name, d.hardware, d.memory);
 //
 // A tensor on a device shares ownership of the device's memory, as do its slices and transposes. Many threads
 // may copy, destroy and transfer tensors at once. `to_device` and `to_host` return when the transfer is
@@ -66,6 +67,8 @@ template <class Dev>
 /// Returns a contiguous tensor on a device with the same elements. The memory of a contiguous read-only
 /// tensor is shared if the device can use it: nothing is copied, and the elements must not change while the
 /// device uses them. A mutable tensor is always copied. `options` selects the queue of a device with queues.
+/// `out_of_memory`, `read_failed` for an unreadable mapped page, and the errors of the device, such as
+/// `device_unavailable`.
 template <class Dev, class D, class S, class From>
   requires Compatible<Dev, D> && Transfers<Dev> && HostAccessible<From>
 [[nodiscard]] Result<Tensor<D, S, Dev>> to_device(const Tensor<D, S, From>& tensor,
@@ -124,9 +127,9 @@ template <class D, class S, class Dev>
   using HostTensor = Tensor<DType, S>;
   const auto extents = tensor.shape().extents();
   if (tensor.elements() == 0) return HostTensor::zeros(tensor.shape());
-  const auto reach = HT_TRY(layout::reach(extents, tensor.strides()));
-  const std::int64_t first = detail::index_at_byte_boundary<D>(tensor.data(), reach.lowest);
-  const Bytes range = placement::bytes_between<D>(tensor.data(), {first, reach.highest});
+  const auto offsets = HT_TRY(layout::offset_range(extents, tensor.strides()));
+  const std::int64_t first = detail::index_at_byte_boundary<D>(tensor.data(), offsets.lowest);
+  const Bytes range = placement::bytes_between<D>(tensor.data(), {first, offsets.highest});
   const auto offset =
       reinterpret_cast<std::uintptr_t>(range.data()) - placement::first_address(tensor.storage());
   auto storage = HT_TRY(placement::allocate<typename HostTensor::Device>(range.size()));
@@ -223,6 +226,7 @@ class OpenClQueue {
     return create(Dev::target);
   }
 
+  /// For internal use: the queue of the OpenCL library.
   struct Queue;
   [[nodiscard]] const Queue& queue() const noexcept { return *queue_; }
 

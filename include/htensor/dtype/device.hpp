@@ -11,7 +11,7 @@
 //   struct Card {
 //     using Slices = ht::SliceList<ht::slice::Core>;
 //     static constexpr std::string_view name = "Card";
-//     static constexpr bool host_accessible = false;     // true: host loops replace a missing `run`
+//     static constexpr bool is_host_accessible = false;     // true: host loops replace a missing `run`
 //
 //     template <class D>
 //     static constexpr bool stores = D::bits == 32;
@@ -29,11 +29,13 @@
 //   };
 //
 // The operations are listed below. `data()` of a tensor is an address in the device's address space. The
-// owner in the Storage that `allocate` returns releases the memory. A call of an operation without `run` does
-// not compile. `to_device` and `to_host` (htensor/device/transfer.hpp) call the copy functions. A device that
-// shares memory with the host may have `share(owner, bytes)`, which returns an empty Storage if a copy is
-// needed. `allocate` and the copies may take `const ht::ComputeOptions&` as their last argument.
-// examples/consumer has a device like this.
+// owner in the Storage that `allocate` returns releases the memory when the last handle is destroyed. If the
+// host cannot access the memory, a call of an operation without `run` does not compile. `to_device` and
+// `to_host` (htensor/device/transfer.hpp) call the copy functions, with at least one byte and with ranges
+// inside the Storage. The library passes on the Errors of these functions. A device that shares memory with
+// the host may have `share(owner, bytes)`, which returns an empty Storage if a copy is needed. `allocate` and
+// the copies may take `const ht::ComputeOptions&` as their last argument. examples/consumer has a device like
+// this.
 #pragma once
 
 #include <algorithm>
@@ -81,33 +83,39 @@ struct Max {};
 struct Matmul {};
 /// out[…, i] = Σ x[…, j] · w[i, j], plus bias[i] if there is a third input.
 struct Linear {};
+/// out = the softmax of each row of x. A row is the last dimension; the rank is at least 1.
 struct Softmax {};
+/// out = the logarithm of the softmax of each row of x.
 struct LogSoftmax {};
-/// Inputs x and weight.
+/// Inputs x and weight, whose size is that of a row. The formula is that of `ht::rms_norm`.
 struct RmsNorm {
   double epsilon = 0;
 };
-/// Inputs x, weight and optionally bias.
+/// Inputs x, weight and optionally bias, whose sizes are that of a row. The formula is that of
+/// `ht::layer_norm`.
 struct LayerNorm {
   double epsilon = 0;
 };
+/// out = x / (1 + e^-x).
 struct Silu {};
-/// The form with tanh (GeluForm::tanh), or the exact form.
+/// out = the Gaussian error linear unit of x: GeluForm::tanh if `is_tanh`, else GeluForm::exact.
 struct Gelu {
   bool is_tanh = false;
 };
-/// Inputs gate and x.
+/// out = silu(gate) · x. Inputs gate and x, of the same shape.
 struct Swiglu {};
 /// Inputs x[tokens, heads, head size], cosines[tokens, pairs] and sines[tokens, pairs]. `is_interleaved` is
-/// true for RopeOptions::Pairs::interleaved and false for `halves`.
+/// true for RopeOptions::Pairs::interleaved and false for `halves`. The first 2 · pairs elements of each head
+/// are rotated, the others are copied.
 struct Rope {
   bool is_interleaved = true;
 };
 /// `out` is I64: the index of the largest element of each row. Rows are not empty.
 struct Argmax {};
-/// Inputs table[rows, columns] and ids[n]. The ids are I64 and in [0, rows).
+/// out[i] = table[ids[i]]. Inputs table[rows, columns] and ids[n]. The ids are I64 and in [0, rows).
 struct Embedding {};
-/// Inputs x, weight and optionally bias. Pairs are {vertical, horizontal}.
+/// Inputs x, weight and optionally bias, with the shapes of `ht::conv2d`, which has checked the options.
+/// Pairs are {vertical, horizontal}.
 struct Conv2d {
   std::array<std::int64_t, 2> stride{1, 1};
   std::array<std::int64_t, 2> padding{0, 0};
@@ -126,15 +134,16 @@ concept HasOperation =
 
 class Storage;
 
+/// An empty type with a name and `is_host_accessible`. Devices have no objects: all members are static.
 template <class T>
 concept IsDevice = std::is_empty_v<T> && requires {
   { T::name } -> std::convertible_to<std::string_view>;
-  { T::host_accessible } -> std::convertible_to<bool>;
+  { T::is_host_accessible } -> std::convertible_to<bool>;
 };
 
 /// A device whose memory this process can read and write directly.
 template <class Dev>
-concept HostAccessible = IsDevice<Dev> && Dev::host_accessible;
+concept HostAccessible = IsDevice<Dev> && Dev::is_host_accessible;
 
 /// Whether `List` contains the dtype D.
 template <class D, class List>
@@ -147,6 +156,7 @@ inline constexpr bool contains<D, DTypeList<Ds...>> = (std::same_as<D, Ds> || ..
 template <class Dev, class D>
 inline constexpr bool stores = Dev::template stores<D>;
 
+/// The same as a concept, for error messages of the compiler.
 template <class D, class Dev>
 concept StoredBy = stores<Dev, D>;
 
@@ -155,7 +165,7 @@ template <class Dev, class D>
 concept Compatible =
     IsDevice<Dev> && IsDType<std::remove_const_t<D>> && StoredBy<std::remove_const_t<D>, Dev>;
 
-/// Slices of operations.
+/// Slices of operations, which the top of this file lists.
 namespace slice {
 struct Core {};
 struct Linear {};
@@ -163,6 +173,7 @@ struct Nn {};
 struct Conv {};
 }  // namespace slice
 
+/// The slices of a device, as a type: `using Slices = ht::SliceList<ht::slice::Core, ht::slice::Nn>`.
 template <class... Slices>
 struct SliceList {};
 
@@ -193,7 +204,7 @@ concept Computes = HasSlice<Dev, Slice> && Compatible<Dev, D> && (!requires {
 struct Host {
   using Slices = SliceList<slice::Core, slice::Linear, slice::Nn, slice::Conv>;
   static constexpr std::string_view name = "Host";
-  static constexpr bool host_accessible = true;
+  static constexpr bool is_host_accessible = true;
   template <class D>
   static constexpr bool stores = true;
   template <class Slice, class D>
@@ -275,12 +286,14 @@ struct Cpu {
   using Floats = DTypeList<F32, F64>;
 };
 
-/// The Index-th OpenCL device of a kind. A process may use several devices.
+/// The OpenCL device number `Index` of a kind, counted from 0. A process may use several devices. Calls
+/// return `device_unavailable` if the machine has no such device or no OpenCL library, and `out_of_memory` if
+/// the device has too little memory. Queues, threads, forks and error bounds: htensor/device/transfer.hpp.
 template <class Kind, int Index = 0>
   requires(Index >= 0 && Index < 10)
 struct OpenCl {
   using Slices = SliceList<slice::Core, slice::Linear, slice::Nn, slice::Conv>;
-  static constexpr bool host_accessible = false;
+  static constexpr bool is_host_accessible = false;
   template <class D>
   static constexpr bool stores = contains<D, typename Kind::DTypes>;
   template <class Slice, class D>

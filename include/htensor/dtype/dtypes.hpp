@@ -36,7 +36,6 @@
 //     using Element = ht::SmallFloat<F8_E3M4>;
 //     static constexpr std::string_view name = "F8_E3M4";
 //     static constexpr int bits = 8;
-//     static constexpr int width_rank = bits;
 //     static constexpr ht::DTypeTag tag = ht::user_tag(0);  // 0 to 63
 //     static constexpr ht::FloatLayout layout{3, 4, 3, ht::FloatLayout::Specials::ieee};
 //     static constexpr ht::NumberFacts number = ht::number_facts(layout);
@@ -124,7 +123,8 @@ struct NumberFacts {
          (outer.has_zero || !inner.has_zero) && (outer.has_negative_zero || !inner.has_negative_zero);
 }
 
-/// The facts of an integer dtype in two's complement. `bits` is 1 to 64 with a sign bit included.
+/// The facts of an integer dtype in two's complement. `bits` includes the sign bit: 2 to 64 with a sign, 1 to
+/// 64 without.
 [[nodiscard]] constexpr NumberFacts integer_facts(int bits, bool has_sign) noexcept {
   const int digits = has_sign ? bits - 1 : bits;
   return {.kind = NumberFacts::Kind::integer,
@@ -232,13 +232,6 @@ concept IsNumber = IsDType<T> && requires {
 template <class T>
 concept IsArithmetic = IsNumber<T> && T::number.kind != NumberFacts::Kind::boolean;
 
-/// A number dtype that has an order within its family, by width: `width_rank`. `Bool` has none. A wider rank
-/// does not imply that every value fits: use LosslessTo (relations.hpp) for that question.
-template <class T>
-concept HasWidthRank = IsNumber<T> && requires {
-  { T::width_rank } -> std::convertible_to<int>;
-};
-
 /// The families. A user's dtype may use one of these or define its own. `upcast` and implicit conversions of
 /// scalars stay within a family; `cast` does not.
 namespace family {
@@ -340,7 +333,6 @@ struct Int {
   static constexpr std::string_view name =
       detail::by_width<Bits, std::string_view>({"I4", "I8", "I16", "I32", "I64"});
   static constexpr int bits = Bits;
-  static constexpr int width_rank = Bits;
   static constexpr DTypeTag tag = detail::library_tag(detail::by_width<Bits>({2, 4, 6, 8, 10}));
   static constexpr NumberFacts number = integer_facts(Bits, true);
 };
@@ -354,7 +346,6 @@ struct UInt {
   static constexpr std::string_view name =
       detail::by_width<Bits, std::string_view>({"U4", "U8", "U16", "U32", "U64"});
   static constexpr int bits = Bits;
-  static constexpr int width_rank = Bits;
   static constexpr DTypeTag tag = detail::library_tag(detail::by_width<Bits>({3, 5, 7, 9, 11}));
   static constexpr NumberFacts number = integer_facts(Bits, false);
 };
@@ -368,7 +359,6 @@ struct Float {
       std::conditional_t<Bits == 16, SmallFloat<Float>, std::conditional_t<Bits == 32, float, double>>;
   static constexpr std::string_view name = Bits == 16 ? "F16" : Bits == 32 ? "F32" : "F64";
   static constexpr int bits = Bits;
-  static constexpr int width_rank = Bits;
   static constexpr DTypeTag tag = detail::library_tag(Bits == 16 ? 12 : Bits == 32 ? 14 : 15);
   static constexpr FloatLayout layout = Bits == 16   ? FloatLayout{5, 10, 15, FloatLayout::Specials::ieee}
                                         : Bits == 32 ? FloatLayout{8, 23, 127, FloatLayout::Specials::ieee}
@@ -385,7 +375,6 @@ struct BFloat {
   using Element = SmallFloat<BFloat>;
   static constexpr std::string_view name = "BF16";
   static constexpr int bits = Bits;
-  static constexpr int width_rank = Bits;
   static constexpr DTypeTag tag = detail::library_tag(13);
   static constexpr FloatLayout layout{8, 7, 127, FloatLayout::Specials::ieee};
   static constexpr NumberFacts number = number_facts(layout);
@@ -400,7 +389,6 @@ struct Complex {
   using Element = std::complex<float>;
   static constexpr std::string_view name = "C64";
   static constexpr int bits = Bits;
-  static constexpr int width_rank = Bits;
   static constexpr DTypeTag tag = detail::library_tag(16);
   static constexpr NumberFacts number = [] {
     NumberFacts facts = Float<32>::number;
@@ -421,7 +409,6 @@ struct MiniFloat {
       ExponentBits, MantissaBits,
       (1 << (ExponentBits - 1)) - (S == FloatLayout::Specials::nan_at_minus_zero ? 0 : 1), S};
   static constexpr int bits = layout.bits();
-  static constexpr int width_rank = bits;
   static constexpr DTypeTag tag = detail::library_tag(detail::mini_float(ExponentBits, MantissaBits, S).tag);
   static constexpr NumberFacts number = number_facts(layout);
 };

@@ -27,7 +27,9 @@
 #include <span>
 #include <type_traits>
 
-// Element counts and byte sizes of dense tensors, checked for overflow.
+// Element counts and byte sizes of dense tensors, checked for overflow. These functions allocate no memory,
+// and many threads may call them at once. `layout::count_elements` (tensor/shape.hpp) and
+// `placement::dense_bytes` (tensor/storage.hpp) return the same numbers, with an Error in place of nullopt.
 
 namespace ht::inline v1 {
 
@@ -37,11 +39,11 @@ namespace ht::inline v1 {
 [[nodiscard]] std::optional<std::int64_t> element_count(std::span<const std::int64_t> dims) noexcept;
 
 /// The size in bytes of `elements` packed elements of `bits` bits each, rounded up. nullopt on overflow.
-/// Exact for every number of elements: no intermediate result overflows.
+/// Exact for every number of elements: no intermediate result overflows. `bits` must be positive.
 [[nodiscard]] std::optional<std::uint64_t> bytes_for(std::uint64_t elements, int bits) noexcept;
 
 /// The size of a dense tensor in bytes. nullopt if a dimension is negative or the size exceeds 63 bits. Each
-/// tensor starts on a byte boundary; rows do not.
+/// tensor starts on a byte boundary; rows do not: [3, 5] of 4 bits has 8 bytes, not 3 × 3.
 [[nodiscard]] std::optional<std::uint64_t> dense_bytes(std::span<const std::int64_t> dims, int bits) noexcept;
 
 /// Whether elements of D are packed: their width is not a whole number of bytes. True for I4, U4, F4 and the
@@ -51,7 +53,8 @@ inline constexpr bool is_packed = D::bits % 8 != 0;
 
 /// A dtype whose elements can be accessed in stored bytes: an Element of exactly the dtype's width, or a
 /// packed Element of fewer than 8 bits with `bits()` and `from_bits()`. A dtype of 12 bits, for example, has
-/// no such elements: its tensors can be stored in files, but their elements cannot be accessed.
+/// no such elements: its tensors can be stored in files, but their elements cannot be accessed. `Tensor`
+/// requires HasElements.
 template <class D>
 concept HasElements =
     IsDType<std::remove_const_t<D>> && std::is_trivially_copyable_v<typename D::Element> &&
@@ -107,7 +110,7 @@ constexpr void store_packed(std::byte* base, std::int64_t index, typename D::Ele
 
 /// A reference to one packed element: it converts to the value, and assignment stores a value. A copy refers
 /// to the same element. The bytes must outlive the reference; `auto` keeps the reference, `const D::Element`
-/// takes the value.
+/// takes the value. Stores are not atomic (see Threads at the top).
 template <IsDType D>
 class PackedReference {
  public:
@@ -148,7 +151,9 @@ class PackedReference {
 };
 
 /// A pointer to packed elements. If `D` is const, dereferencing returns a value. Indices and offsets may be
-/// negative, as in views with negative strides. Trivially copyable.
+/// negative, as in views with negative strides. Trivially copyable. It is not an iterator: it has neither
+/// `++` nor differences, so loops use `p[i]`. `==` compares `base` and `index`: two pointers to one element
+/// are unequal if they have different bases.
 template <class D>
 class PackedPointer {
  public:
@@ -205,7 +210,8 @@ struct PointerTo {
 }  // namespace detail
 
 /// The pointer type for elements of `D`; read-only for `const D`. A plain pointer such as `const float*`, or
-/// a PackedPointer; both have `p[i]`, `*p` and `p + i`.
+/// a PackedPointer; both have `p[i]`, `*p` and `p + i`, which are unchecked. Valid as long as a handle to the
+/// bytes exists. An access to a packed element costs shifts and masks, and reads or writes up to two bytes.
 template <class D>
 using ElementPointer = typename detail::PointerTo<D>::type;
 

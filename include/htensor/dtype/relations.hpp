@@ -136,14 +136,14 @@ template <IsDType D>
 
 namespace detail {
 
-template <class D, class F, class Answer>
-bool visit_if(DTypeTag tag, F& f, std::optional<Answer>& answer) {
+template <class D, class F, class VisitResult>
+bool visit_if(DTypeTag tag, F& f, std::optional<VisitResult>& result) {
   if (D::tag != tag) return false;
   if constexpr (std::is_void_v<std::invoke_result_t<F&, D>>) {
     f(D{});
-    answer.emplace();
+    result.emplace();
   } else {
-    answer.emplace(f(D{}));
+    result.emplace(f(D{}));
   }
   return true;
 }
@@ -151,11 +151,11 @@ bool visit_if(DTypeTag tag, F& f, std::optional<Answer>& answer) {
 template <class... Extra, class... Ds, class F>
 auto visit_among(DTypeList<Ds...>, DTypeTag tag, F& f, SourceLine where) {
   using Returned = std::common_type_t<std::invoke_result_t<F&, Ds>..., std::invoke_result_t<F&, Extra>...>;
-  using Answer = std::conditional_t<is_result<Returned>, Returned, Result<Returned>>;
-  std::optional<Answer> answer;
-  if ((visit_if<Ds>(tag, f, answer) || ...) || (visit_if<Extra>(tag, f, answer) || ...))
-    return *std::move(answer);
-  return Answer(fail(unknown_dtype(tag, where)));
+  using VisitResult = std::conditional_t<is_result<Returned>, Returned, Result<Returned>>;
+  std::optional<VisitResult> result;
+  if ((visit_if<Ds>(tag, f, result) || ...) || (visit_if<Extra>(tag, f, result) || ...))
+    return *std::move(result);
+  return VisitResult(fail(unknown_dtype(tag, where)));
 }
 
 }  // namespace detail

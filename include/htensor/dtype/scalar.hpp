@@ -269,7 +269,7 @@ class Boolean {
   constexpr operator T() const noexcept {
     return byte_ != 0;
   }
-  /// 1 or 0, also if the byte is another one.
+  /// 0 if the byte is 0, else 1.
   template <detail::NativeNumber T>
   constexpr explicit operator T() const noexcept {
     return byte_ != 0 ? T{1} : T{0};

@@ -132,7 +132,8 @@ class CatalogBuilder {
   /// The dimensions that `add_dim` has added since the last `add`.
   [[nodiscard]] std::span<const std::int64_t> next_dims() const noexcept;
   [[nodiscard]] Metadata& metadata() noexcept { return catalog_.metadata_; }
-  /// Adds a file, by a path relative to the parsed file, and returns its index for `Entry::file`.
+  /// Adds a file, by a path relative to the parsed file, and returns its index for `Entry::file`. If the last
+  /// file that was added has this name, returns its index and adds none.
   [[nodiscard]] Result<std::uint32_t> add_file(std::string_view name);
 
   /// The entries added so far, for checks over all of them.

@@ -8,6 +8,10 @@
 //                         .encode = encode};
 //   const auto model = HT_TRY(ht::Model::open("a.mine", {.formats = {mine}}));
 //
+//   const auto parsed = HT_TRY(ht::parse(file, file.size()));                    // file: all bytes
+//   if (const auto* const catalog = std::get_if<ht::Catalog>(&parsed))           // else ht::Need
+//     store(HT_TRY(ht::encode("gguf", *catalog, {.alignment = 4096})).header);
+//
 // The library reads traits and never compares a format's name, so a caller's format is opened and converted
 // like those of the library: pass it in `OpenOptions::formats` and `ConvertOptions::formats`.
 //
@@ -34,11 +38,11 @@
 namespace ht::inline v1 {
 
 struct Need;
-class Seen;
+class FileParts;
 struct ParseOptions;
 struct EncodeOptions;
-struct Encoded;
-using Parsed = std::variant<Need, Catalog>;
+struct EncodedFile;
+using ParseResult = std::variant<Need, Catalog>;
 
 struct Format {
   struct HeaderEdit;
@@ -78,14 +82,15 @@ struct Format {
   /// shorter file. True also for a file that ends within the magic number.
   bool (*looks_like)(Bytes prefix, std::uint64_t file_bytes) = nullptr;
   /// See ht::parse. The `format()` of the returned catalog is `name`.
-  Result<Parsed> (*parse)(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options) = nullptr;
+  Result<ParseResult> (*parse)(const FileParts& parts, std::uint64_t file_bytes,
+                               const ParseOptions& options) = nullptr;
   /// See ht::encode.
-  Result<Encoded> (*encode)(const Catalog& catalog, const EncodeOptions& layout) = nullptr;
+  Result<EncodedFile> (*encode)(const Catalog& catalog, const EncodeOptions& layout) = nullptr;
 
   // Each of these may be null.
 
-  /// Returns the header with other metadata. Null if the metadata cannot change while the layout of the data
-  /// stays.
+  /// Returns the header with the new metadata. Null if the metadata cannot change while the layout of the
+  /// data stays.
   Result<EditedHeader> (*edit)(const HeaderEdit& edit) = nullptr;
   /// Reasons why common readers reject a file of this catalog although the format allows it.
   std::vector<Error> (*warnings)(const Catalog& catalog) = nullptr;
@@ -133,14 +138,14 @@ struct Format {
 
 /// The bytes [offset, offset + bytes) of the file, which a parser needs to continue. They are within the file
 /// and include bytes that the parser has not seen. A range that begins within or directly after the prefix is
-/// supplied as a longer prefix, any other range as a Seen::Part.
+/// supplied as a longer prefix, any other range as a FileParts::Part.
 struct Need {
   std::uint64_t offset = 0;
   std::uint64_t bytes = 0;
 };
 
 /// The bytes of a file that a parser sees: the prefix, and the parts that the parser requested.
-class Seen {
+class FileParts {
  public:
   /// A part of a file that is not its beginning.
   struct Part {
@@ -148,12 +153,12 @@ class Seen {
     Bytes bytes{};
   };
 
-  Seen() noexcept = default;
+  FileParts() noexcept = default;
   /// Implicit, so that `ht::parse` also takes plain bytes. `owner` keeps the prefix alive and unchanged for
   /// as long as a catalog refers to it; without an owner, the parser copies.
   template <std::convertible_to<Bytes> T>
-  Seen(const T& prefix, std::span<const Part> parts = {},  // NOLINT(google-explicit-constructor)
-       std::shared_ptr<const void> owner = {}) noexcept
+  FileParts(const T& prefix, std::span<const Part> parts = {},  // NOLINT(google-explicit-constructor)
+            std::shared_ptr<const void> owner = {}) noexcept
       : prefix_(prefix), parts_(parts), owner_(std::move(owner)) {}
 
   [[nodiscard]] Bytes prefix() const noexcept { return prefix_; }
@@ -182,11 +187,11 @@ struct ParseOptions {
   std::uint64_t max_header_bytes = 0;
 };
 
-/// Recognises the format by content and parses it. `seen` is a part of a file of `file_bytes` bytes. Returns
+/// Recognises the format by content and parses it. `parts` are of a file of `file_bytes` bytes. Returns
 /// the catalog, or the Need for more bytes. `bad_magic` if the file is not a weights file; the error names
 /// its type if known. Else the errors of the format.
-[[nodiscard]] Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes,
-                                   const ParseOptions& options = {});
+[[nodiscard]] Result<ParseResult> parse(const FileParts& parts, std::uint64_t file_bytes,
+                                        const ParseOptions& options = {});
 
 // Encodes a catalog to the header of a file: the inverse of `parse`. Does no I/O.
 
@@ -207,7 +212,7 @@ struct EncodeOptions {
 };
 
 /// A file to write, without its data.
-struct Encoded {
+struct EncodedFile {
   /// The file from its first byte on.
   std::vector<std::byte> header;
   /// Offset of the data of each catalog entry. nullopt for entries without bytes in this file: splats and
@@ -222,7 +227,7 @@ struct Encoded {
 /// New metadata for a file whose data keeps its offset or moves as a whole.
 struct Format::HeaderEdit {
   /// The file from its first byte on, at least the whole header; `catalog` was parsed from it.
-  Bytes seen;
+  Bytes prefix;
   std::uint64_t file_bytes = 0;
   const Catalog& catalog;
   /// All metadata of the edited file.
@@ -232,9 +237,10 @@ struct Format::HeaderEdit {
 };
 
 struct Format::EditedHeader {
-  /// All bytes before the data. They replace the first `old_bytes` of the file; the rest follows unchanged.
+  /// All bytes before the data. They replace the first `replaced_bytes` of the file; the rest follows
+  /// unchanged.
   std::vector<std::byte> bytes;
-  std::uint64_t old_bytes = 0;
+  std::uint64_t replaced_bytes = 0;
 };
 
 /// Reasons why common readers reject a file of this catalog although the format allows it; for GGUF the
@@ -243,10 +249,10 @@ struct Format::EditedHeader {
 
 /// Returns the header and the layout of a file with the catalog's tensors, in catalog order. `would_lose` for
 /// data that the format cannot store, `misaligned` if the alignment or the block size is not a power of two.
-[[nodiscard]] Result<Encoded> encode(const Format& format, const Catalog& catalog,
-                                     const EncodeOptions& layout = {});
+[[nodiscard]] Result<EncodedFile> encode(const Format& format, const Catalog& catalog,
+                                         const EncodeOptions& layout = {});
 /// The same by the name of one of the library's formats; `not_found` if there is none.
-[[nodiscard]] Result<Encoded> encode(std::string_view format, const Catalog& catalog,
-                                     const EncodeOptions& layout = {});
+[[nodiscard]] Result<EncodedFile> encode(std::string_view format, const Catalog& catalog,
+                                         const EncodeOptions& layout = {});
 
 }  // namespace ht::inline v1

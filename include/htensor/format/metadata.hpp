@@ -2,15 +2,20 @@
 //
 //   for (const auto& [key, value] : model.catalog().metadata()) print(key, value.type());
 //   const auto layers = model.catalog().metadata().find("llama.block_count");     // std::optional<MetaValue>
-//   if (layers) use(layers->natural());                                           // nullopt for a text
-//   ht::Metadata metadata;
-//   HT_TRY(metadata.add("general.name", "tiny"));
+//   if (layers) use(layers->unsigned_integer());                                           // nullopt for a
+//   text ht::Metadata metadata; HT_TRY(metadata.add("general.name", "tiny"));
 //   HT_TRY(metadata.add("llama.block_count", std::uint32_t{2}));
 //
 // Values are stored back to back in GGUF's little-endian form: a vocabulary of 150,000 strings is one range
 // of bytes, without string objects. A large value may stay in the memory that it was read into; copies of the
-// Metadata share that memory. Values are views, valid while their Metadata is alive and unchanged. Many
-// threads may read a const Metadata.
+// Metadata share that memory. Keys and values are views, valid while their Metadata is alive and unchanged.
+// Many threads may read a const Metadata.
+//
+// Cost: `find` takes constant time; a copy of the Metadata shares the keys and the large values, and copies
+// the other values. An array of numbers is accessed in place; iteration over strings reads each length.
+//
+// Errors: functions that allocate return `out_of_memory`. The Metadata may then be destroyed or assigned to,
+// but not read or extended.
 #pragma once
 
 #include <array>
@@ -45,7 +50,8 @@ inline constexpr std::uint32_t meta_type_count = 13;
 /// The name of the type: "u32", "string", …
 [[nodiscard]] std::string_view to_string(MetaType type) noexcept;
 
-/// The MetaType that stores a C++ type.
+/// The MetaType that stores a C++ type: an integer or floating-point type of at most 8 bytes, or `bool`.
+/// Other types do not compile.
 template <class T>
 inline constexpr MetaType meta_type_of = [] {
   if constexpr (std::same_as<T, bool>) return MetaType::boolean;
@@ -57,11 +63,14 @@ inline constexpr MetaType meta_type_of = [] {
   return std::is_signed_v<T> ? with_sign[width] : whole[width];
 }();
 
-/// A view of a value. Each accessor returns nullopt for a value of another type.
+/// A view of a value, which does not own the bytes. Each accessor returns nullopt for a value of another
+/// type, allocates nothing and converts nothing: `real` of an integer is nullopt.
 class MetaValue {
  public:
   class Array;
 
+  /// `bytes` must have the stored form of the type, which `bytes()` describes: malformed bytes are undefined
+  /// behaviour. The caller keeps them alive.
   MetaValue(MetaType type, Bytes bytes) noexcept : type_(type), bytes_(bytes) {}
 
   [[nodiscard]] MetaType type() const noexcept { return type_; }
@@ -69,11 +78,13 @@ class MetaValue {
   /// the array.
   [[nodiscard]] Bytes bytes() const noexcept { return bytes_; }
 
+  /// The string in place. It may contain NUL, and a NUL need not follow it.
   [[nodiscard]] std::optional<std::string_view> text() const noexcept;
   [[nodiscard]] std::optional<bool> boolean() const noexcept;
-  /// The value of any integer type, if it fits.
+  /// The value of any integer type, if it fits: a u64 above 2^63-1 is nullopt.
   [[nodiscard]] std::optional<std::int64_t> integer() const noexcept;
-  [[nodiscard]] std::optional<std::uint64_t> natural() const noexcept;
+  /// The same as an unsigned number: a negative value is nullopt.
+  [[nodiscard]] std::optional<std::uint64_t> unsigned_integer() const noexcept;
   /// The value of an f32 or f64.
   [[nodiscard]] std::optional<double> real() const noexcept;
   /// The array. To iterate over it, store it in a variable first:
@@ -85,7 +96,8 @@ class MetaValue {
   Bytes bytes_;
 };
 
-/// Elements of one type, with forward iteration only.
+/// Elements of one type, with forward iteration only: strings and arrays have no fixed size. A view of the
+/// same bytes as the value. Elements may be arrays.
 class MetaValue::Array {
  public:
   class Iterator {
@@ -141,7 +153,7 @@ class Metadata {
   [[nodiscard]] detail::IndexIterator<Metadata> begin() const noexcept;
   [[nodiscard]] detail::IndexIterator<Metadata> end() const noexcept;
   /// The value of a key, in constant time; nullopt if there is none. Requires `index`, which
-  /// CatalogBuilder::build calls.
+  /// CatalogBuilder::build calls: keys that were added later are not found.
   [[nodiscard]] std::optional<MetaValue> find(std::string_view key) const noexcept;
   /// The index of a key, with the same cost and requirement.
   [[nodiscard]] std::optional<std::size_t> index_of(std::string_view key) const noexcept;
@@ -153,7 +165,7 @@ class Metadata {
   [[nodiscard]] static constexpr std::size_t bytes_of_text(std::string_view text) noexcept {
     return sizeof(std::uint64_t) + text.size();
   }
-  /// Adds a text.
+  /// Adds a copy of the key and of the text. `index` reports a key that is added twice.
   [[nodiscard]] Result<void> add(std::string_view key, std::string_view text);
   /// Adds a copy of a value. The caller has checked that its bytes are well-formed, as `MetaValue::bytes`
   /// describes.
@@ -176,7 +188,7 @@ class Metadata {
 
   /// Builds the index for `find`. `duplicate_key` if a key occurs twice.
   [[nodiscard]] Result<void> index();
-  /// Releases unused capacity, if it is large.
+  /// Releases unused capacity, if it is large. May throw std::bad_alloc.
   void trim();
   /// Bytes of memory in use, including values with an owner but not the rest of the owner's memory.
   [[nodiscard]] std::uint64_t memory_bytes() const noexcept;
@@ -236,8 +248,9 @@ struct MetadataEdit {
 [[nodiscard]] std::optional<MetadataEdit::Type> value_type_named(std::string_view name) noexcept;
 
 /// Returns the metadata after all edits, applied in order. An existing key keeps its position; a new key is
-/// appended. `not_found` for a key to remove that does not exist, `dtype_mismatch` for a value that does not
-/// match its type.
-[[nodiscard]] Result<Metadata> edited(const Metadata& metadata, std::span<const MetadataEdit> edits);
+/// appended. The input is unchanged, and the result shares no memory with it or with the edits. `not_found`
+/// for a key to remove that does not exist, `dtype_mismatch` for a value that does not match its type;
+/// `out_of_memory`.
+[[nodiscard]] Result<Metadata> apply_edits(const Metadata& metadata, std::span<const MetadataEdit> edits);
 
 }  // namespace ht::inline v1

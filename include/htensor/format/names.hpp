@@ -1,4 +1,5 @@
-// Names of tensors: patterns that select names, as in shells.
+// Names of tensors: patterns that select names, as in shells. At the end, the iterator of catalogs, metadata
+// and models.
 //
 //   *        zero or more characters              [a-z]    one character of the set
 //   ?        one character                        [!a-z]   one character outside the set, also [^a-z]
@@ -6,14 +7,19 @@
 //            pattern; braces may nest
 //
 // A pattern must match the whole name. Characters are UTF-8 characters; each byte of malformed UTF-8 counts
-// as one character. Dots, slashes and NUL are ordinary characters. Classes such as `[:digit:]` are not
-// supported.
+// as one character. Dots, slashes and NUL are ordinary characters. Matching is case-sensitive. A range such
+// as `[a-z]` is in the order of code points; a `]` at the first position is a member of the set. Classes such
+// as `[:digit:]` are not supported.
 //
 //   HT_TRY(ht::prefetch(model, "blk.{0,1}.*"));
 //   const ht::NameFilter weights({"blk.*"}, {"*.bias"});              // included, excluded
 //   if (weights.matches(name)) use(name);
 //
-// A NameFilter is a value that owns its patterns. Many threads may use a const NameFilter.
+// Ownership and threads: a NameFilter is a value that owns copies of its patterns. Many threads may use a
+// const NameFilter.
+//
+// Cost and errors: constructors from patterns allocate memory and may throw std::bad_alloc. `matches`
+// allocates nothing. A malformed pattern is the Error of `check`, not of the constructor.
 #pragma once
 
 #include <compare>
@@ -47,17 +53,20 @@ class NameFilter {
   NameFilter(const Text& pattern)  // NOLINT(google-explicit-constructor): a pattern is a filter
       : NameFilter(std::vector{std::string(std::string_view(pattern))}) {}
 
+  /// Matches the names that an `include` pattern matches and no `exclude` pattern. An empty `include` matches
+  /// every name. `exclude` takes precedence.
   explicit NameFilter(std::vector<std::string> include, std::vector<std::string> exclude = {});
 
-  /// `bad_state` for the first malformed pattern: an unclosed bracket or brace, a backslash at the end, or
-  /// braces that expand to more than 1024 patterns.
+  /// `bad_state` for the first malformed pattern: an unclosed bracket or brace, a backslash at the end,
+  /// braces that expand to more than 1024 patterns, or braces in a pattern of more than 4096 bytes.
   [[nodiscard]] Result<void> check() const;
 
   /// Whether the filter selects the name; false if `check()` fails. The time for each alternative is at most
   /// proportional to the product of the lengths of pattern and name.
   [[nodiscard]] bool matches(std::string_view name) const noexcept;
 
-  /// Whether the filter matches every name.
+  /// Whether the filter has no `exclude` pattern, and either no `include` pattern or the `include` pattern
+  /// `*`. Other filters that match every name, such as `**`, are not recognised.
   [[nodiscard]] bool is_everything() const noexcept;
 
   /// The Error for a model without a matching name: `not_found`, with the patterns in its message.
@@ -77,7 +86,8 @@ class NameFilter {
   std::optional<Error> error_;
 };
 
-/// The pattern that matches this name and no other.
+/// The pattern that matches this name and no other: escapes the special characters. For programs that pass a
+/// name from a file to a NameFilter. May throw std::bad_alloc.
 [[nodiscard]] std::string escape_glob(std::string_view name);
 
 }  // namespace ht::inline v1
@@ -87,7 +97,8 @@ class NameFilter {
 namespace ht::inline v1::detail {
 
 /// A random-access iterator over `container[0]`, `container[1]`, … The container must outlive the iterator
-/// and must not move.
+/// and must not move. Dereferencing returns a value, so `&*it` and `it->` do not compile; use `for (const
+/// auto& x : …)` or `auto x = *it`. Iterators of different containers are not comparable.
 template <class Container>
 class IndexIterator {
  public:

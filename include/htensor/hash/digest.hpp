@@ -40,7 +40,7 @@ namespace ht::inline v1 {
 /// The selected kernel: "table", "pclmulqdq", "vpclmulqdq" or "pmull".
 [[nodiscard]] std::string_view crc64nvme_kernel() noexcept;
 
-// The values are the numbers in seals (spec/seal-format.md).
+/// The algorithms of digests. The values are the numbers in seals (spec/seal-format.md).
 enum class HashAlgorithm : std::uint8_t { crc64nvme = 1, xxh3_128 = 2, sha256 = 3 };
 
 inline constexpr std::array all_hash_algorithms{HashAlgorithm::crc64nvme, HashAlgorithm::xxh3_128,
@@ -53,18 +53,22 @@ inline constexpr std::array all_hash_algorithms{HashAlgorithm::crc64nvme, HashAl
 /// The size of a digest in bytes: 8, 16 or 32.
 [[nodiscard]] std::size_t digest_bytes(HashAlgorithm algorithm) noexcept;
 
+/// The result of a hash algorithm: up to 32 bytes, without memory of its own.
 class Digest {
  public:
   /// A copy of the first `digest_bytes(algorithm)` bytes. `bytes` must have at least that many.
   Digest(HashAlgorithm algorithm, Bytes bytes) noexcept;
+  /// The digest of this CRC-64/NVME.
   explicit Digest(std::uint64_t crc64nvme) noexcept;
 
   [[nodiscard]] HashAlgorithm algorithm() const noexcept { return algorithm_; }
+  /// The bytes, in the order that common tools print. Valid as long as the Digest.
   [[nodiscard]] Bytes bytes() const& noexcept { return {bytes_.data(), digest_bytes(algorithm_)}; }
   [[nodiscard]] Bytes bytes() const&& = delete;
   /// The checksum as a number. The algorithm must be CRC-64/NVME.
   [[nodiscard]] std::uint64_t crc64nvme() const noexcept;
 
+  /// Digests of different algorithms are unequal.
   friend bool operator==(const Digest& a, const Digest& b) noexcept;
 
  private:
@@ -84,10 +88,12 @@ class Hasher {
   /// not installed.
   [[nodiscard]] static Result<Hasher> make(HashAlgorithm algorithm);
 
+  // A moved-from Hasher can only be assigned to or destroyed.
   Hasher(Hasher&&) noexcept;
   Hasher& operator=(Hasher&&) noexcept;
   ~Hasher();
 
+  /// Adds the next piece. The bytes are read during the call only.
   void update(Bytes bytes) noexcept;
   /// Returns the digest of all bytes since construction or the last `finish`, and resets the hasher.
   [[nodiscard]] Digest finish() noexcept;

@@ -4,6 +4,10 @@
 //   HT_TRY(ht::seal(model));             // writes model.safetensors.htseal
 //   HT_TRY(ht::verify(model));           // checksum_mismatch names the first bad tensor
 //
+//   const auto found = HT_TRY(ht::compare_with_seal("model.safetensors", {.work = work}));
+//   for (const auto& range : found.bad) print(range.file, range.tensor, range.offset, range.bytes);
+//   HT_TRY(ht::seal(model, {.algorithm = ht::HashAlgorithm::sha256, .force = true}));
+//
 // `FILE.htseal` is stored beside a single file of any format, or beside part 1 of a split GGUF;
 // `model.htseal` in the folder of a shard index or of a model that is a folder. A seal covers all bytes,
 // including headers and gaps, in chunks of at most 4 MiB, so that verification can name the damaged parts.
@@ -86,8 +90,8 @@ struct Seal {
 
 /// The size in bytes of the largest splat that is hashed byte by byte, unless options allow more. The
 /// CRC-64/NVME of a splat of any size is computed directly; XXH3 and SHA-256 process all expanded bytes, and
-/// a file of 4 KB may have a splat of 2^50 bytes. 1 GiB takes SHA-256 about two seconds without SHA
-/// instructions.
+/// a file of 4 KB may have a splat of 2^50 bytes. SHA-256 of 1 GiB takes about two seconds on a processor
+/// without SHA instructions.
 inline constexpr std::uint64_t default_max_splat_bytes = std::uint64_t{1} << 30;
 
 struct SealOptions {
@@ -179,7 +183,7 @@ struct Verification {
   std::filesystem::path seal;
 
   /// Whether all compared bytes match: the verdict is `intact` or `headers_match`.
-  [[nodiscard]] bool ok() const noexcept {
+  [[nodiscard]] bool is_intact() const noexcept {
     return verdict == Verdict::intact || verdict == Verdict::headers_match;
   }
   /// `checksum_mismatch`, `truncated`, `trailing_bytes` or `missing_shard` unless `ok`, with the first
@@ -219,7 +223,8 @@ struct VerifyOptions {
 /// Reads the seal in each call; for all tensors, verify the model.
 [[nodiscard]] Result<void> verify(const AnyTensor& tensor, const WorkOptions& work = {});
 
-/// The same for memory that is mapped from a file; `not_sealed` for other memory.
+/// The same for memory that is mapped from a file. `not_sealed` for other memory, and for a range that is not
+/// exactly one tensor of the seal.
 [[nodiscard]] Result<void> verify(const Storage& storage);
 template <class D, class Shape>
 [[nodiscard]] Result<void> verify(const Tensor<D, Shape, Host>& tensor) {

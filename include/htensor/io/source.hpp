@@ -26,7 +26,7 @@ namespace ht::inline v1::io {
 /// The system calls behind an interface. Options name a Port so that tests of the library can replace it.
 class Port;
 
-/// Bytes in memory and the object that keeps them there.
+/// Bytes in memory and the object that keeps them valid.
 struct Memory {
   Bytes bytes{};
   std::shared_ptr<const void> owner{};

@@ -148,8 +148,8 @@ class Strategy {
   /// Answers one request. A request that the strategy does not support fails with `unsupported_strategy`.
   [[nodiscard]] virtual Answer answer(const Request& request) = 0;
   /// Answers several loads, whose reads may be in flight together: one answer each, in the same order. The
-  /// default implementation answers one after another, calls the callbacks, and fails all requests after the
-  /// first failure.
+  /// default implementation answers one after another and calls the callbacks. After a failure it stops, and
+  /// every answer is that failure, also for loads that had succeeded.
   [[nodiscard]] virtual std::vector<Answer> load(std::span<const LoadRequest> requests, const LoadWork& work);
 };
 
@@ -157,6 +157,7 @@ class Strategy {
 
 /// The answer to a request that a strategy does not support.
 [[nodiscard]] Strategy::RequestFailed not_supported(const Strategy& strategy, std::string_view request);
+/// The answer with this Error. May throw std::bad_alloc.
 [[nodiscard]] Strategy::RequestFailed request_failed(Error error);
 
 }  // namespace ht::inline v1::io

@@ -2,6 +2,8 @@
 // chooses. `Window` keeps a part of a model in memory if the whole model does not fit.
 //
 //   const auto loaded = HT_TRY(ht::load(model));  // all tensors, strategy chosen automatically
+//   const auto part = HT_TRY(ht::load(model, {.filter = "blk.*", .verify = true}));
+//   print(part.choice.reason, part.bytes, part.elapsed);
 //   HT_TRY(ht::load_into(model, [&](const ht::AnyTensor& t) { return arena.place(t.byte_size()); }));
 //
 // Ownership: memory of the strategy `read` belongs to the model; `load_into` fills memory of the caller. All
@@ -58,7 +60,7 @@ struct LoadOptions {
 /// The result of a successful load. All tensors were loaded: `requested_bytes == bytes + resident_bytes`
 /// (except for `mapped` with `few`, which loads nothing: `bytes` is 0). Bytes that tensors share count once,
 /// except in `load_into`, where each target counts.
-struct Loaded {
+struct LoadReport {
   io::Strategy::Choice choice;
   /// Stored bytes of all requested tensors.
   std::uint64_t requested_bytes = 0;
@@ -108,25 +110,26 @@ using PlaceTensor = std::function<MutableBytes(const AnyTensor& tensor)>;
 /// Loads all tensors whose names match. `mapped` brings their pages into the page cache. `read` copies the
 /// tensors into the model's own memory; later look-ups return that memory, independent of the file.
 /// `automatic` uses one of the two. If the bytes exceed the memory budget, `automatic` streams them through a
-/// ring (`Loaded::streamed_bytes`), and the tensors are mapped. `budget_too_small` if `mapped` or `read` is
-/// named and the bytes exceed the budget. `unsupported_strategy` for `staged` and `external`: use `stream`
-/// and `load_into`. A load that failed or was cancelled can be repeated.
-[[nodiscard]] Result<Loaded> load(const Model& model, const LoadOptions& options = {});
+/// ring (`LoadReport::streamed_bytes`), and the tensors are mapped. `budget_too_small` if `mapped` or `read`
+/// is named and the bytes exceed the budget. `unsupported_strategy` for `staged` and `external`: use `stream`
+/// and `load_into`. `not_found` if a filter matches no tensor. A load that failed or was cancelled can be
+/// repeated.
+[[nodiscard]] Result<LoadReport> load(const Model& model, const LoadOptions& options = {});
 
 /// Passes all bytes of the matching tensors to the consumer, once, in file order. `staged` needs memory only
 /// for its ring of buffers, independent of the size of the model. `mapped` does not copy bytes that are in
-/// the page cache.
-[[nodiscard]] Result<Loaded> stream(const Model& model, const PieceConsumer& consumer,
-                                    const LoadOptions& options = {});
+/// the page cache. `not_found` if a filter matches no tensor; an Error of the consumer is returned.
+[[nodiscard]] Result<LoadReport> stream(const Model& model, const PieceConsumer& consumer,
+                                        const LoadOptions& options = {});
 
-/// Reads the stored bytes of tensors into the caller's memory; splats are expanded. `size_mismatch` unless
-/// each target has the size of its tensor, `overlap` if two targets overlap. The options' strategy, use and
-/// filter are ignored.
-[[nodiscard]] Result<Loaded> load_into(const Model& model, std::span<const Target> targets,
-                                       const LoadOptions& options = {});
+/// Reads the stored bytes of tensors into the caller's memory; splats are expanded. `not_found` for a name
+/// that the model does not have, `size_mismatch` unless each target has the size of its tensor, `overlap` if
+/// two targets overlap. The options' strategy, use and filter are ignored.
+[[nodiscard]] Result<LoadReport> load_into(const Model& model, std::span<const Target> targets,
+                                           const LoadOptions& options = {});
 /// The same for all tensors that match the options' filter and for which `place` returns memory.
-[[nodiscard]] Result<Loaded> load_into(const Model& model, const PlaceTensor& place,
-                                       const LoadOptions& options = {});
+[[nodiscard]] Result<LoadReport> load_into(const Model& model, const PlaceTensor& place,
+                                           const LoadOptions& options = {});
 
 /// Bytes that this process can allocate within the system's available memory and its own limits.
 /// `unsupported_platform` if the system does not report it.
@@ -139,7 +142,8 @@ using PlaceTensor = std::function<MutableBytes(const AnyTensor& tensor)>;
 /// Evicts the tensors whose names match from memory, and from the page cache unless another process has them
 /// mapped. Evicted tensors stay usable and are read from disk again. Pages shared with a tensor that is not
 /// evicted stay. `in_use` if a handle still refers to a tensor that was loaded by `read`; all other tensors
-/// are evicted. Returns the size of the matching tensors in bytes.
+/// are evicted. Returns the size of the matching tensors in bytes; bytes that tensors share count once.
+/// `not_found` if no tensor matches, `unsupported_strategy` if the system cannot drop pages.
 [[nodiscard]] Result<std::uint64_t> evict(const Model& model, const NameFilter& filter = {});
 
 /// The residency of at most `count` tensors from index `first` on, in file order. The page cache of each file
@@ -189,10 +193,10 @@ struct WindowOptions {
   std::uint64_t budget_bytes = 0;
   /// Whether dropped layers also leave the page cache. If false, the system may keep them in the page cache,
   /// and fetching them again is then fast.
-  bool empty_page_cache = true;
+  bool drop_page_cache = true;
   /// Whether a worker thread fetches and drops while the caller computes. If false, or if the thread cannot
   /// be started, `enter` fetches and drops.
-  bool own_thread = true;
+  bool use_worker = true;
   /// Cancels the window: `enter` returns `cancelled`, and so does a call of `enter` that is waiting.
   std::stop_token stop{};
 };
@@ -205,7 +209,7 @@ class Window {
     /// The bytes of its tensors in the files. Bytes that tensors share count once; splats have 0.
     std::uint64_t bytes = 0;
     /// Whether the layer stays in memory after it was entered.
-    bool stays = false;
+    bool is_kept = false;
     /// Indices of its tensors in the catalog, in file order. Valid as long as the window.
     std::span<const std::size_t> tensors{};
   };

@@ -2,6 +2,12 @@
 //
 //   for (const ht::AnyTensor& t : model) upload(t.name(), t.type(), t.dims(), HT_TRY(t.bytes()));
 //
+//   const auto w = HT_TRY(model["wte.weight"]);
+//   const std::array<ht::AnyTensor::Slice, 2> corner{{{.stop = 2}, {.stop = 64}}};     // [0, 2) × [0, 64)
+//   std::vector<float> values(2 * 64);
+//   const auto into = std::as_writable_bytes(std::span(values));
+//   HT_TRY(w.read(into, corner, {.dtype = ht::F32::tag, .rounding = ht::Rounding()}));
+//
 // An AnyTensor is a handle like a Tensor: copies share the bytes, and it may outlive the model. After
 // `ht::load` into the model's own memory, an AnyTensor that was looked up before the load still refers to the
 // file. `bytes` returns stored bytes in place, `tensor` typed elements in place. `copy_to` and `cast` write
@@ -37,6 +43,8 @@ class AnyTensor {
  public:
   /// Valid while the model or any of its tensors exists.
   [[nodiscard]] std::string_view name() const noexcept { return entry().name; }
+  /// The dtype or the encoding. Not `is_known` if the file states no type, or a type that neither the library
+  /// nor `OpenOptions::dtypes` has.
   [[nodiscard]] ElementType type() const noexcept;
   /// The dimensions, outermost first. Empty for a scalar, and if the file does not state a type. Valid as
   /// long as this tensor.
@@ -59,7 +67,8 @@ class AnyTensor {
   /// mapped as long as the model; a range from `storage` is unmapped with the last Storage.
   /// `unsupported_encoding` for a splat and for rows of a column-major tensor, which are not contiguous: use
   /// `copy_to`. `truncated` and `missing_shard` if the file is incomplete or missing, `bad_state` if the
-  /// model was opened with `catalog_only`.
+  /// model was opened with `catalog_only`. `unsupported_strategy` for a source that cannot be mapped, until
+  /// the tensor is loaded.
   [[nodiscard]] Result<Bytes> bytes() const&;
   [[nodiscard]] Result<Bytes> bytes() const&& = delete;
   /// The same bytes with their owner and their position in the file.
@@ -101,12 +110,12 @@ class AnyTensor {
   };
 
   /// Fills `into` with the selected elements: dense, row-major, in this machine's byte order. `slices` has
-  /// one entry per dimension, or none to select all elements. Reads only the selected elements, or the blocks
-  /// that contain them, on all processors. `size_mismatch` unless `into` has the size of the result;
-  /// `shape_mismatch` for another number of slices, `out_of_bounds`, `would_lose`; `dtype_mismatch` for
-  /// `unpack` with another dtype; `unsupported_encoding` for blocks as stored unless whole blocks are
-  /// selected, and for values of unknown and user-defined dtypes. Also the errors of `copy_to`, and
-  /// `cancelled`.
+  /// one entry per dimension, or none to select all elements. Runs on all processors, and reads only the
+  /// selected elements or the blocks that contain them. `size_mismatch` unless `into` has the size of the
+  /// result; `shape_mismatch` for another number of slices, `out_of_bounds`, `would_lose`; `bad_dtype` for an
+  /// unknown tag; `dtype_mismatch` for `unpack` with another dtype; `unsupported_encoding` for blocks as
+  /// stored unless whole blocks are selected, and for values of unknown and user-defined dtypes. Also the
+  /// errors of `copy_to`, and `cancelled`.
   [[nodiscard]] Result<void> read(MutableBytes into, std::span<const Slice> slices,
                                   const ReadOptions& options) const;
   [[nodiscard]] Result<void> read(MutableBytes into, std::span<const Slice> slices = {}) const {
@@ -201,7 +210,7 @@ class AnyTensor {
   [[nodiscard]] std::int64_t first_row() const noexcept;
   [[nodiscard]] bool is_resident() const noexcept { return resident_.owner != nullptr; }
   /// Returns the bytes of the whole tensor in place; maps them if they are not in memory.
-  [[nodiscard]] Result<io::Strategy::MapDone> locate() const;
+  [[nodiscard]] Result<io::Strategy::MapDone> whole_in_place() const;
   /// Returns the bytes of this slice; `whole` are the bytes of the whole tensor.
   [[nodiscard]] Result<Bytes> slice_bytes(Bytes whole) const;
   [[nodiscard]] Result<void> check_contiguous() const;
@@ -250,9 +259,11 @@ class AnyTensor {
 // size. All block encodings and all dtypes of the library except C64 are supported, in either byte order.
 // Splats count as if expanded.
 
-/// `unsupported_encoding` if the elements are not real numbers, and the errors of `AnyTensor::copy_to`.
+/// Returns the statistics of all elements. Runs on all processors. `unsupported_encoding` if the elements are
+/// not real numbers, `cancelled`, and the errors of `AnyTensor::copy_to`.
 [[nodiscard]] Result<Statistics> statistics(const AnyTensor& tensor, const WorkOptions& work = {});
 
+/// Returns the histogram of all elements. Errors of `statistics`, and `bad_shape` for an invalid range.
 [[nodiscard]] Result<Histogram> histogram(const AnyTensor& tensor, const Histogram::Range& range,
                                           const WorkOptions& work = {});
 

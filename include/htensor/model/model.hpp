@@ -31,6 +31,10 @@ namespace ht::inline v1 {
 
 struct ModelFiles;
 
+/// Options of `Model::open`. The model copies them, but not the Port and not the texts of `dtypes` and
+/// `formats`, which must outlive it.
+///
+///   const auto model = HT_TRY(ht::Model::open("m.gguf", {.allow_incomplete = true, .catalog_only = true}));
 struct OpenOptions {
   /// User-defined dtypes that the file may use: `{dtype_info<MyF8>()}`.
   std::vector<DTypeInfo> dtypes{};
@@ -51,7 +55,10 @@ struct OpenOptions {
   io::Port* port = nullptr;
 };
 
-/// Where the bytes of a tensor are, as ht::residency returns it.
+/// The place of the bytes of a tensor, as ht::residency (load/load.hpp) returns it.
+///
+///   const auto all = HT_TRY(ht::residency(model));
+///   for (const ht::TensorResidency& t : all) print(model.catalog()[t.index].name, t.cached_bytes, t.bytes);
 struct TensorResidency {
   /// The state of a tensor's bytes (transitions: docs/io.md).
   enum class Residence : std::uint8_t {
@@ -86,7 +93,9 @@ class Model {
 
   /// Opens a file of any format, any part of a split GGUF, the index of a sharded model, or a folder that
   /// holds one model; files may be symbolic links. A numbered safetensors shard opens alone. A folder with
-  /// several models is `not_found`, and the error names them; `models_in` lists them.
+  /// several models is `not_found`, and the error names them; `models_in` lists them. `open_failed`,
+  /// `bad_magic` for an unknown format, `missing_shard`, `truncated`, and the errors of the parser of the
+  /// format.
   [[nodiscard]] static Result<Model> open(const std::filesystem::path& path, const OpenOptions& options = {});
 
   /// Opens one file in memory, without a copy. `owner` keeps the bytes alive; if it is empty, the caller
@@ -116,7 +125,7 @@ class Model {
   [[nodiscard]] const std::vector<std::filesystem::path>& files() const& noexcept;
   [[nodiscard]] const std::vector<std::filesystem::path>& files() const&& = delete;
 
-  /// The properties of a dtype in the catalog, including user-defined dtypes.
+  /// The properties of a dtype in the catalog, including user-defined dtypes. `bad_dtype` for an unknown tag.
   [[nodiscard]] Result<DTypeInfo> dtype(DTypeTag tag) const;
 
   // A range of tensors in file order: `for (const ht::AnyTensor& t : model)`. The model must outlive its
@@ -136,8 +145,7 @@ class Model {
   /// The tensor at `index`, in file order. `out_of_bounds`.
   [[nodiscard]] Result<AnyTensor> at(std::size_t index) const;
 
-  // Each function looks up a tensor by name and calls the function of AnyTensor with the same name; `raw`
-  // calls `storage`.
+  // Each function looks up a tensor by name and calls the function of AnyTensor with the same name.
 
   template <IsDType D, IsShape S>
     requires Compatible<Host, D>
@@ -154,7 +162,7 @@ class Model {
   [[nodiscard]] Result<Tensor<const D, Rank<1>>> flat(std::string_view name) const {
     return HT_TRY((*this)[name]).template flat<D>();
   }
-  [[nodiscard]] Result<Storage> raw(std::string_view name) const;
+  [[nodiscard]] Result<Storage> storage(std::string_view name) const;
 
   /// The first unreadable page of a mapped file that was replaced by zeros, even temporarily; nullopt if
   /// there is none. For programs that read in place under FaultPolicy::zero_fill: call it after the
@@ -187,7 +195,10 @@ class Model {
 [[nodiscard]] Result<std::vector<std::filesystem::path>> files_of_model(const std::filesystem::path& path,
                                                                         const OpenOptions& options = {});
 
-/// The format of a path and the problems of its files.
+/// The format of a path and the problems of its files. A value.
+///
+///   const auto found = HT_TRY(ht::diagnose(path));
+///   for (const ht::Error& problem : found.problems) print(ht::to_string(problem), problem.hint());
 struct Model::Diagnosis {
   /// The format of the file or, if the file cannot be parsed, the format that its name suggests; empty if
   /// unknown.

@@ -82,14 +82,14 @@ void fill_column_major_strides(Extents extents, std::span<std::int64_t> strides)
 
 /// The lowest and the highest offset of an element of a view, relative to element (0, 0, …). Negative strides
 /// give a negative `lowest`.
-struct Reach {
+struct OffsetRange {
   std::int64_t lowest = 0;
   std::int64_t highest = 0;
 };
 
-/// The reach of a view; {0, 0} for a view without elements. `size_overflow` if an offset exceeds 63 bits. A
-/// tensor is inside its memory if both offsets are: `Tensor::strided` checks this.
-[[nodiscard]] Result<Reach> reach(Extents extents, Extents strides);
+/// Returns the offset range of a view; {0, 0} for a view without elements. `size_overflow` if an offset
+/// exceeds 63 bits. A tensor is inside its memory if both offsets are: `Tensor::strided` checks this.
+[[nodiscard]] Result<OffsetRange> offset_range(Extents extents, Extents strides);
 
 /// The number of indices `begin, begin + step, …` before `end`. With a negative step, `end` may be -1, which
 /// includes index 0. `out_of_bounds` if an index is outside [0, extent), `end` is on the wrong side of

@@ -25,6 +25,8 @@
 
 namespace ht::inline v1 {
 
+/// Bytes, their owner and their origin. Copying a handle costs an atomic increment. All functions that create
+/// a Storage allocate a control block and so may return `out_of_memory`; they copy no bytes.
 class Storage {
  public:
   /// Memory that the Storage or its owner object releases.
@@ -57,11 +59,11 @@ class Storage {
 
   static constexpr std::uint64_t default_alignment = 64;
 
-  /// An empty Storage.
+  /// An empty Storage: no bytes, read-only, without an owner. Its origin is Borrowed.
   Storage() noexcept = default;
 
-  /// Allocates zeroed memory. Pages of a large allocation take physical memory on first access.
-  /// `out_of_memory`; `misaligned` if `alignment` is not a power of two.
+  /// Allocates zeroed memory. Pages of a large allocation take physical memory on first access, and are huge
+  /// pages if the system has them. `out_of_memory`; `misaligned` if `alignment` is not a power of two.
   [[nodiscard]] static Result<Storage> owned(std::uint64_t bytes,
                                              std::uint64_t alignment = default_alignment);
   /// Memory of the caller. It must stay valid until the last handle is destroyed.
@@ -72,29 +74,35 @@ class Storage {
   /// Pass `may_be_mapped` if the memory may be private pages of a file, whose reads can fail.
   [[nodiscard]] static Result<Storage> owned_by(std::shared_ptr<const void> owner, MutableBytes bytes,
                                                 bool may_be_mapped = false);
-  /// Same, read-only.
+  /// The same, read-only.
   [[nodiscard]] static Result<Storage> owned_read_only(std::shared_ptr<const void> owner, Bytes bytes);
   /// Read-only bytes of a file that `owner` keeps mapped.
   [[nodiscard]] static Result<Storage> file_backed(std::shared_ptr<const void> owner, Bytes bytes,
                                                    FileBacked range);
 
-  /// A range of a file that is not mapped. `bytes()` is empty; a writer copies the bytes from the file.
+  /// A range of a file that is not mapped. Does not open the file: a wrong path or range is an Error of the
+  /// function that reads it. `bytes()` is empty; a writer copies the bytes from the file.
   [[nodiscard]] static Result<Storage> in_file(FileBacked range);
   /// Memory on a device, which `owner` releases. `bytes()` is empty.
   [[nodiscard]] static Result<Storage> on_device(std::shared_ptr<const void> owner, OnDevice where);
 
+  /// The bytes in host memory; empty for `in_file`, for device memory and for an empty Storage. Valid as long
+  /// as a handle exists. Reads of mapped pages may fail: see base/fault.hpp.
   [[nodiscard]] Bytes bytes() const noexcept;
-  [[nodiscard]] bool writable() const noexcept;
+  /// Whether `writable_bytes` succeeds. False for files, device memory and bytes that were passed as
+  /// read-only.
+  [[nodiscard]] bool is_writable() const noexcept;
   /// Whether the bytes may be mapped pages of a file, whose reads can fail. True for every origin except
   /// `Owned`; for `Owned`, true if the Storage was created with `may_be_mapped`. False for `Storage()`.
   [[nodiscard]] bool may_be_mapped() const noexcept;
-  /// `bad_state` for read-only bytes.
+  /// The bytes, for writes. `bad_state` for read-only bytes. The caller synchronizes writes.
   [[nodiscard]] Result<MutableBytes> writable_bytes() const;
+  /// The kind of memory. The reference is valid as long as a handle exists.
   [[nodiscard]] const Origin& origin() const noexcept;
   /// The owner object, null if there is none. Devices identify their memory by this object.
   [[nodiscard]] std::shared_ptr<const void> owner() const noexcept;
 
-  /// Whether both handles are copies of one Storage.
+  /// Whether both handles are copies of one Storage, or both are empty. Bytes are not compared.
   friend bool operator==(const Storage&, const Storage&) noexcept = default;
 
  private:
@@ -128,7 +136,7 @@ namespace ht::inline v1::placement {
 [[nodiscard]] Result<void> check_value_count(layout::Extents extents, std::uint64_t values);
 
 /// The elements that a Tensor would have in a Storage. `offset` is the byte of element (0, 0, …).
-struct Claim {
+struct ElementPlacement {
   const Storage& storage;
   layout::Extents extents;
   layout::Extents strides;
@@ -140,15 +148,17 @@ struct Claim {
   bool on_device = false;
 };
 
-/// Checks that all elements of the claim are inside its storage. `bad_shape`, `size_overflow`, `misaligned`,
-/// `out_of_bounds`; `bad_state` if the claim writes to read-only bytes, or if it is for the host and the
+/// Checks that all elements are inside the storage. `bad_shape`, `size_overflow`, `misaligned`,
+/// `out_of_bounds`; `bad_state` if they are written to read-only bytes, or if they are for the host and the
 /// storage is device memory.
-[[nodiscard]] Result<void> check(const Claim& claim);
+[[nodiscard]] Result<void> check(const ElementPlacement& elements);
 
+/// Tensors on the device can be allocated: by its `allocate`, or in memory of the host.
 template <class Dev>
 concept CanAllocate = Allocates<Dev> || std::same_as<Dev, Host>;
 
 /// Allocates zeroed memory on the device. `options` selects the queue of a device with queues.
+/// `out_of_memory`, and the errors of the device.
 template <CanAllocate Dev>
 [[nodiscard]] Result<Storage> allocate(std::uint64_t bytes, const ComputeOptions& options = {}) {
   if constexpr (requires { Dev::allocate(bytes, options); }) {
@@ -163,6 +173,8 @@ template <CanAllocate Dev>
 /// The address of the first byte: in host memory, or in the address space of the device.
 [[nodiscard]] std::uint64_t first_address(const Storage& storage) noexcept;
 
+/// The elements that start at the byte `offset`; null if the storage has no memory. The caller has called
+/// `check`, and keeps a handle to the storage.
 template <class D>
 [[nodiscard]] ElementPointer<D> element_pointer(const Storage& storage, std::uint64_t offset) {
   using DType = std::remove_const_t<D>;
@@ -184,6 +196,7 @@ struct Elements {
   int bits;
 };
 
+/// The elements of a pointer, without their type.
 template <class D>
 [[nodiscard]] Elements elements_of(ElementPointer<D> data) noexcept {
   if constexpr (is_packed<std::remove_const_t<D>>) {
@@ -193,14 +206,15 @@ template <class D>
   }
 }
 
-/// The bytes of the elements `lowest` to `highest`.
-[[nodiscard]] Bytes bytes_between(const Elements& elements, layout::Reach reach) noexcept;
+/// The bytes of the elements `lowest` to `highest`, both included.
+[[nodiscard]] Bytes bytes_between(const Elements& elements, layout::OffsetRange offsets) noexcept;
 template <class D>
-[[nodiscard]] Bytes bytes_between(ElementPointer<D> data, layout::Reach reach) noexcept {
-  return bytes_between(elements_of<D>(data), reach);
+[[nodiscard]] Bytes bytes_between(ElementPointer<D> data, layout::OffsetRange offsets) noexcept {
+  return bytes_between(elements_of<D>(data), offsets);
 }
 
-/// The byte range that contains all elements, including gaps between them.
+/// The byte range that contains all elements, including gaps between them; empty for a view without elements.
+/// `size_overflow` if an offset exceeds 63 bits.
 [[nodiscard]] Result<Bytes> touched_bytes(const Elements& elements, layout::Extents extents,
                                           layout::Extents strides);
 template <class D>

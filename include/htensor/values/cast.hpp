@@ -33,8 +33,8 @@
 // then unspecified; `shape_mismatch` from the `_into` forms. Tensors of rank 0 and without elements are
 // valid.
 //
-// An operation that reads numbers of any type takes them by `ReadableAs`, so one function serves BF16, Q4_K
-// and the lossless integers:
+// Constrain a function that reads numbers of any type with `ReadableAs`. One function then serves BF16, Q4_K
+// and the integers that F32 holds:
 //
 //   template <class T>
 //     requires ht::ReadableAs<T, ht::F32>
@@ -288,7 +288,7 @@ template <class To, class T>
 
 /// Returns the same values in a wider dtype of the same family, in new memory. The result is a
 /// Result<Tensor<To, …>> in the shape of the source, row-major. Use it in generic code that must not change
-/// from integers to floating-point numbers.
+/// from integers to floating-point numbers. `out_of_memory`; `read_failed` for an unreadable mapped page.
 template <class To, class T>
   requires UpcastableTo<typename T::DType, To> && ReadableAs<T, To> && Compatible<typename T::Device, To> &&
            placement::CanAllocate<typename T::Device>
@@ -298,7 +298,8 @@ template <class To, class T>
 
 /// Returns the same values in any dtype that holds all of them, in new memory. The result is a
 /// Result<Tensor<To, …>> in the shape of the source, row-major. A cast to the same dtype is a copy.
-/// Infinities stay infinities, NaNs stay NaNs, and -0 stays -0.
+/// Infinities stay infinities, NaNs stay NaNs, and -0 stays -0. `out_of_memory`; `read_failed` for an
+/// unreadable mapped page.
 template <class To, class T>
   requires ReadableAs<T, To> && Compatible<typename T::Device, To> &&
            placement::CanAllocate<typename T::Device>
@@ -308,7 +309,7 @@ template <class To, class T>
 
 /// Writes the same values to the elements of `into`. `shape_mismatch` if the shapes differ; `bad_state` if
 /// blocks are decoded into elements that are not contiguous. `into` may have any strides if the source is
-/// dense. `into` must not overlap the source.
+/// dense. `into` must not overlap the source. After `read_failed`, the contents of `into` are unspecified.
 template <class To, class S, class Dev, class T>
   requires ReadableAs<T, To> && std::same_as<typename T::Device, Dev>
 [[nodiscard]] Result<void> cast_into(const Tensor<To, S, Dev>& into, const T& tensor) {
@@ -317,7 +318,8 @@ template <class To, class S, class Dev, class T>
 
 /// Returns the values rounded to another dtype, in new memory. Values that the dtype holds do not change. The
 /// result is a Result<Tensor<To, …>> in the shape of the source, row-major. Never fails because of a value:
-/// NaN, infinity and overflow follow the rules above.
+/// NaN, infinity and overflow follow the rules above. The bits depend neither on the number of threads nor on
+/// the strides. Errors are those of `cast`.
 template <IsDType To, class T>
   requires RoundableTo<T, To> && Compatible<typename T::Device, To> &&
            placement::CanAllocate<typename T::Device>
@@ -345,7 +347,8 @@ concept HasEncoder =
 
 /// Returns the values in blocks of an encoding, in new memory. `bad_shape` if a row is not a whole number of
 /// blocks. A source of another dtype than F32 is accepted if F32 holds its values. `out_of_memory`,
-/// `read_failed`. A source with strides needs memory for one more copy.
+/// `read_failed`. A source that is not contiguous needs memory for one more copy. Encoders choose the scales
+/// of a block; `Rounding` does not apply to them.
 template <HasEncoder E, class T>
   requires RoundableTo<T, F32> && std::same_as<typename T::Device, Host> && (T::rank >= 1)
 [[nodiscard]] Result<BlockTensor<E, typename T::ShapeType>> cast_lossy(const T& tensor) {
@@ -429,7 +432,7 @@ class AsView<To, Tensor<D, S, Dev>> {
   [[nodiscard]] std::int64_t elements() const noexcept { return tensor_.elements(); }
 
   /// The converted element. As with a tensor, debug builds assert that the index is valid, and reads of
-  /// mapped pages are not guarded.
+  /// mapped pages are not guarded. Each call converts again: `copy` once if elements are read often.
   template <std::integral... Is>
     requires(sizeof...(Is) == rank)
   [[nodiscard]] Element operator()(Is... index) const noexcept {
@@ -445,7 +448,7 @@ class AsView<To, Tensor<D, S, Dev>> {
   /// reads of mapped pages are not guarded (see base/fault.hpp).
   [[nodiscard]] auto begin() const noexcept { return Iterator(tensor_.begin()); }
   [[nodiscard]] auto end() const noexcept { return Iterator(tensor_.end()); }
-  /// Returns all elements in new memory, as `cast` does.
+  /// Returns all elements in new memory, as `cast` does and with its errors.
   [[nodiscard]] Result<Tensor<To, S, Dev>> copy() const
     requires placement::CanAllocate<Dev>
   {
@@ -536,7 +539,8 @@ class AsView<To, BlockTensor<E, S>> {
         guarded(Bytes(block, E::block_bytes), [&] { detail::decode_block(E::tag, block, values.data()); }));
     return detail::convert_element<F32, To>(values[static_cast<std::size_t>(position % E::block_elements)]);
   }
-  /// Iterates over the elements in row-major order. Reads of mapped pages are not guarded.
+  /// Iterates over the elements in row-major order. Reads of mapped pages are not guarded; `begin` reads and
+  /// decodes the first block. Iterators are valid as long as a handle to the blocks exists.
   [[nodiscard]] auto begin() const noexcept { return Iterator(tensor_.data(), 0, elements()); }
   [[nodiscard]] auto end() const noexcept { return Iterator(tensor_.data(), elements(), elements()); }
   /// Returns all elements in new memory, as `cast` does: each block is decoded once.
@@ -546,7 +550,8 @@ class AsView<To, BlockTensor<E, S>> {
   BlockTensor<E, S> tensor_;
 };
 
-/// Returns a lazy `cast`. The view shares ownership of the bytes.
+/// Returns a lazy `cast`. The view copies the handle and shares ownership of the bytes, so the argument may
+/// be a temporary.
 ///
 /// Reads nothing yet, so no error is possible here. Operations of neural networks take such views as weights:
 ///

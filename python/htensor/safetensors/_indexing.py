@@ -76,13 +76,13 @@ def _check_bounds(found: list[Index], given: list[object], shape: Sequence[int])
     for dim in reversed(range(len(found))):
         item, size = found[dim], shape[dim]
         if isinstance(item, int):
-            asked = item
+            position = item
         elif item.start >= size and (item.start, item.stop) != (0, 0):
-            asked = item.start
+            position = item.start
         else:
-            asked = item.stop - 1
-        if asked >= size:
-            why = f"index {asked} out of bounds for tensor dimension #{dim} of size {size}"
+            position = item.stop - 1
+        if position >= size:
+            why = f"index {position} out of bounds for tensor dimension #{dim} of size {size}"
             raise _invalid(found, given, shape, why)
 
 

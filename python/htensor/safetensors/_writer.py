@@ -45,7 +45,7 @@ class TensorSpec:
         if self._dtype == "F4" and self._shape:
             if self._shape[-1] > _MAX // 2:
                 raise SafetensorError(
-                    f"the last dimension of {dtype} has {self._shape[-1]} bytes, whose elements exceed 2^64-1",
+                    f"shape: the last dimension of {dtype} has {self._shape[-1]} bytes, so its elements exceed 2^64-1",
                     code="bad_shape",
                 )
             self._shape[-1] *= 2

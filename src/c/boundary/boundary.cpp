@@ -113,11 +113,11 @@ Result<void> check_choice(int number, int max, std::string_view name) {
                   .with_hint("use a value of its enumeration, or a newer library"));
 }
 
-Result<void> check_position(std::size_t index, std::size_t size, std::string_view things) {
+Result<void> check_position(std::size_t index, std::size_t size, std::string_view noun) {
   if (index < size) return {};
   return fail(Error(ErrorCode::out_of_bounds, "index_is_within_the_list",
                     "index " + std::to_string(index) + " is outside the list of " + std::to_string(size) +
-                        " " + std::string(things)));
+                        " " + std::string(noun)));
 }
 
 Result<std::string_view> text_of(const char* data, std::size_t size, std::string_view name) {
@@ -130,7 +130,7 @@ Result<void> check_size(std::size_t size, std::size_t first, std::string_view na
   return fail(Error(ErrorCode::bad_state, "struct_states_its_size",
                     "'" + std::string(name) + "' states a size of " + std::to_string(size) +
                         " bytes but the minimum is " + std::to_string(first))
-                  .with_hint("set its field size to sizeof the struct"));
+                  .with_hint("set its field 'size' to the sizeof of the struct"));
 }
 
 Result<void> check_later_fields(const void* given, std::size_t size, std::size_t known,

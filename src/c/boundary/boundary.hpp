@@ -42,8 +42,9 @@ ht_status call(ht_error** error, const Body& body) noexcept {
 /// Fails with `bad_state` unless `number` is a value of the enumeration, 0 to `max`.
 [[nodiscard]] Result<void> check_choice(int number, int max, std::string_view name);
 
-/// Fails with `out_of_bounds` unless `index` < `size`. `things` names the items in the message.
-[[nodiscard]] Result<void> check_position(std::size_t index, std::size_t size, std::string_view things);
+/// Fails with `out_of_bounds` unless `index` < `size`. `noun` is the plural noun for the items in the
+/// message.
+[[nodiscard]] Result<void> check_position(std::size_t index, std::size_t size, std::string_view noun);
 
 /// Returns the text argument `name`, borrowed. A size of 0 means that the text ends at its first NUL. Fails
 /// with `bad_state` if `data` is NULL.
@@ -119,7 +120,7 @@ class Memory {
 
   /// An array with `convert(item)` for each item of a range.
   template <class Range, class Convert>
-  [[nodiscard]] auto* each(const Range& range, const Convert& convert) {
+  [[nodiscard]] auto* array_of(const Range& range, const Convert& convert) {
     using Item = std::remove_cvref_t<decltype(convert(*std::begin(range)))>;
     auto* const items = array<Item>(std::size(range));
     std::ranges::transform(range, items, convert);

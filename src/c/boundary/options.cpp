@@ -80,7 +80,7 @@ Result<ElementType> known_type(ht_type type, std::string_view name) {
   return fail(
       Error(ErrorCode::bad_dtype, "type_is_known",
             "'" + std::string(name) + "' is the unknown type " + std::to_string(static_cast<unsigned>(type)))
-          .with_hint("use a type of ht_type"));
+          .with_hint("use a value of ht_type"));
 }
 
 Result<DTypeTag> known_dtype(ht_type type, std::string_view name) {
@@ -123,9 +123,9 @@ const char* ht_type_name(ht_type type) {
 ht_type ht_type_from_name(const char* name) {
   if (name == nullptr) return HT_TYPE_UNKNOWN;
   if (const auto dtype = ht::find_dtype(std::string_view(name)))
-    return ht::c::number_of(dtype->tag, ht::EncodingTag::dense);
+    return ht::c::c_type(dtype->tag, ht::EncodingTag::dense);
   if (const auto encoding = ht::find_encoding(std::string_view(name)))
-    return ht::c::number_of(ht::DTypeTag::invalid, encoding->tag);
+    return ht::c::c_type(ht::DTypeTag::invalid, encoding->tag);
   return HT_TYPE_UNKNOWN;
 }
 

@@ -25,7 +25,7 @@ namespace ht::c {
 [[nodiscard]] Result<Rounding> rounding(ht_rounding mode, int saturate, std::uint64_t seed);
 
 /// Returns the ht_type of a tag; HT_TYPE_UNKNOWN if the type is unknown.
-[[nodiscard]] constexpr ht_type number_of(DTypeTag dtype, EncodingTag encoding) noexcept {
+[[nodiscard]] constexpr ht_type c_type(DTypeTag dtype, EncodingTag encoding) noexcept {
   const auto block = static_cast<unsigned>(encoding);
   return static_cast<ht_type>(block != 0 ? 256 + block : static_cast<unsigned>(dtype));
 }

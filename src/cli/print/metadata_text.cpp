@@ -18,7 +18,7 @@ constexpr std::uint64_t max_elements = 8;
 // A number or a boolean. Only NaN and infinities differ between text and JSON.
 std::string scalar_text(const MetaValue& value, bool json) {
   if (const auto truth = value.boolean()) return *truth ? "true" : "false";
-  if (const auto natural = value.natural()) return std::to_string(*natural);
+  if (const auto natural = value.unsigned_integer()) return std::to_string(*natural);
   const auto real = value.real();
   if (!real) return std::to_string(value.integer().value_or(0));
   std::string out;
@@ -83,7 +83,8 @@ void append_shortened(OutputBuffer& out, const Metadata::Item& item, std::size_t
 
 }  // namespace
 
-void append_json(OutputBuffer& out, const MetaValue& value) {  // NOLINT(misc-no-recursion): parsers bound it
+// NOLINTNEXTLINE(misc-no-recursion): parsers limit the depth
+void append_json(OutputBuffer& out, const MetaValue& value) {
   const auto array = value.array();
   if (const auto text = value.text()) {
     out += JsonText{*text};

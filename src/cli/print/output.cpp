@@ -175,7 +175,7 @@ void warn_of_stale_seal(const std::optional<std::filesystem::path>& seal, const 
   if (!seal || common.quiet) return;
   const auto folder = seal->has_parent_path() ? seal->parent_path() : std::filesystem::path(".");
   print_error(fmt::format(
-      "  hint: renew {0} with `htensor seal --force {1}`: it has the checksums of the replaced file\n",
+      "  hint: renew {0} with `htensor seal --force {1}`: the seal has the checksums of the replaced file\n",
       printable(seal->string()), printable(folder.string())));
 }
 

@@ -141,7 +141,7 @@ std::optional<std::uint64_t> parse_size(std::string_view text) {
       power = static_cast<int>(10 * (found + 1));
       unit.remove_prefix(1);
     }
-    if (!unit.empty() && unit != "B" && unit != "iB") return std::nullopt;
+    if (!unit.empty() && unit != "B" && (power == 0 || unit != "iB")) return std::nullopt;
   }
   const auto bytes = checked::multiply(whole, std::uint64_t{1} << power);
   if (!bytes) return std::nullopt;
@@ -201,7 +201,7 @@ std::size_t digit_count(std::uint64_t number) noexcept {
     }
     return all;
   }();
-  // 1233 / 4096 is slightly more than log10(2), so this is the number of digits or one less.
+  // 1233 / 4096 is slightly less than log10(2), so this is the number of digits or one less.
   const auto about = static_cast<std::size_t>(std::bit_width(number | 1) * 1233) >> 12;
   return about + (about < powers.size() && (number | 1) >= powers[about] ? 1 : 0);
 }

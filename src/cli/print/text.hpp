@@ -89,8 +89,8 @@ template <class List, class ToJson>
 /// The members of an error's object as in docs/cli.md, without its braces.
 [[nodiscard]] std::string json_members(const Error& error);
 
-/// Appends formatted text to a string or, with the overload in output.hpp, to an OutputBuffer. Not a
-/// template, so that not every file compiles all of fmt.
+/// Appends formatted text to a string or, with the overload in output.hpp, to an OutputBuffer. A
+/// template would compile all of fmt in every file.
 void vappend_text(std::string& out, fmt::string_view format, fmt::format_args args);
 
 template <class Out, class... Args>

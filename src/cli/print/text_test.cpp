@@ -24,7 +24,7 @@ TEST(Text, sizes_are_read_in_powers_of_1024) {
 
 TEST(Text, malformed_sizes_are_refused) {
   for (const auto* text : {"", "K", "-1", "+1", "1Q", "1KK", "1 K", "0x10", "nan", "1e3", "99999999999E",
-                           "99999999999999999999", ".", "1.2.3K", "16E"}) {
+                           "99999999999999999999", ".", "1.2.3K", "16E", "12iB"}) {
     EXPECT_EQ(parse_size(text), std::nullopt) << text;
   }
 }

@@ -44,7 +44,7 @@ Result<Catalog> catalog_of(const Plan& plan, const Format& format) {
 }
 
 // The catalog has the tensors in the order of the plan.
-std::vector<TensorPlace> places_of(const Plan& plan, const Encoded& file) {
+std::vector<TensorPlace> places_of(const Plan& plan, const EncodedFile& file) {
   std::vector<TensorPlace> places;
   places.reserve(plan.tensors.size());
   for (std::size_t i = 0; i < plan.tensors.size(); ++i) {
@@ -65,7 +65,7 @@ Result<void> check_no_config(const SynthArguments& options) {
   const auto path = config_path(options);
   std::error_code unknown;
   if (!std::filesystem::exists(path, unknown)) return {};
-  return fail(Error(ErrorCode::already_exists, "config_does_not_exist", "config.json exists already")
+  return fail(Error(ErrorCode::already_exists, "config_does_not_exist", "file already exists")
                   .at_path(path.string())
                   .with_hint("choose another folder for OUT, or replace both files with --force"));
 }
@@ -73,7 +73,7 @@ Result<void> check_no_config(const SynthArguments& options) {
 // Writes the hyper-parameters to config.json beside the weights, where Transformers expects them.
 Result<void> write_config(const SynthArguments& options, const Plan& plan,
                           const WriteOptions& write_options) {
-  Encoded file;
+  EncodedFile file;
   const auto text = bytes_of(plan.config);
   file.header.assign(text.begin(), text.end());
   file.file_bytes = text.size();
@@ -144,7 +144,7 @@ Action register_synth(CLI::App& verb) {
            "Approximate size; default: 1M for matrix, else the size of the real model");
   add_number(verb, "--seed", options->seed, "Seed of the values; default: 0");
   add_flag(verb, "--sparse", options->sparse,
-           "Write only the first and last 1024 elements of each tensor; the rest is a hole of zeros");
+           "Write only the first 1024 and the last 1024 elements of the file; the rest is a hole of zeros");
   add_flag(verb, "--config", options->config,
            "Also write config.json beside OUT: the dimensions of the model, for Transformers");
   add_flag(verb, "--force", options->force, "Replace OUT, and config.json with --config, if they exist");
@@ -152,10 +152,10 @@ Action register_synth(CLI::App& verb) {
     if (options->config && !has_config(options->preset))
       return fmt::format("--config: {} has no config.json", options->preset);
     if (options->config && options->bytes != SynthArguments::unset)
-      return "--config: config.json exists for the real size of the model only; leave out --size";
+      return "--config: only a model of the real size has a config.json; leave out --size";
     if (options->bytes != SynthArguments::unset && has_fixed_size(options->preset))
       return fmt::format("--size: {} has a fixed size", options->preset);
-    if (options->dtype.empty() || !has_own_types(options->preset)) return {};
+    if (options->dtype.empty() || !has_fixed_types(options->preset)) return {};
     return fmt::format("--dtype: {} has fixed types", options->preset);
   });
   return [options](const Common& common) { return synthesize(*options, common); };

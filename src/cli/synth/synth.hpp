@@ -62,7 +62,7 @@ struct Plan {
 [[nodiscard]] std::vector<std::string> preset_names();
 
 /// Whether the preset fixes the type of each tensor, so that no dtype can be chosen.
-[[nodiscard]] bool has_own_types(std::string_view preset);
+[[nodiscard]] bool has_fixed_types(std::string_view preset);
 
 /// Whether the preset cannot be scaled.
 [[nodiscard]] bool has_fixed_size(std::string_view preset);
@@ -71,9 +71,10 @@ struct Plan {
 [[nodiscard]] bool has_config(std::string_view preset);
 
 /// The tensors of a preset. `dtype` is spelled as in safetensors; empty for the preset's default or fixed
-/// types. llama-tiny also takes Q8_0 and Q4_K_M, and has llama.cpp's names and metadata if
-/// `has_metadata`. `bytes` is the approximate size; nullopt for the size of the real model. `stem` names the
-/// only tensor of a matrix. `bad_dtype` for an unknown dtype, `size_overflow` if their bytes exceed 63 bits.
+/// types. If `has_metadata`, llama-tiny has llama.cpp's names and metadata, and also takes Q8_0 and Q4_K_M.
+/// `bytes` is the approximate size; nullopt for the size of the real model. `stem` names the only tensor of a
+/// matrix. `bad_dtype` for an unknown dtype, `size_overflow` for a size near or above 2^63 bytes
+/// or elements.
 [[nodiscard]] Result<Plan> plan_of(std::string_view preset, std::string_view dtype,
                                    std::optional<std::uint64_t> bytes, const std::string& stem,
                                    bool has_metadata);
@@ -87,7 +88,7 @@ struct TensorPlace {
 };
 
 /// Generates the data of tensors piece by piece. `places` must be sorted by offset. Sparse data has values in
-/// its first and last 1024 elements, and a hole between them.
+/// the first 1024 and the last 1024 elements of all tensors together, and a hole between them.
 [[nodiscard]] DataSource synth_data(const std::vector<TensorPlace>& places, std::uint64_t seed, bool sparse,
                                     WorkWithBar& work);
 

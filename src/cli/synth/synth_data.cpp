@@ -178,7 +178,7 @@ void make_q6_k(const BlockRandom& random, MutableBytes block, float weight_scale
                (quants[0] >> 4) | (quants[1] >> 4 << 2) | (quants[2] >> 4 << 4) | (quants[3] >> 4 << 6));
     }
   }
-  // Scales have either sign, which compensates that 32 is not exactly the middle of the quants.
+  // Scales have either sign, so that the mean is 0 although the middle of the quants is 31.5 and not 32.
   for (std::uint64_t i = 0; i < 16; ++i) {
     const auto bits = static_cast<unsigned>(random.scales(1 + i));
     const unsigned scale = 64U + (bits & 63U);

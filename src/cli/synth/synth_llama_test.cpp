@@ -39,8 +39,8 @@ void expect_same_tensors(const Model& first, const Model& second) {
   for (const Entry& entry : first.catalog()) {
     const auto name = entry.name;
     EXPECT_EQ(type_and_dims(second.catalog(), name), type_and_dims(first.catalog(), name));
-    const auto a = first.raw(name).value();
-    const auto b = second.raw(name).value();
+    const auto a = first.storage(name).value();
+    const auto b = second.storage(name).value();
     EXPECT_TRUE(std::ranges::equal(a.bytes(), b.bytes())) << name;
   }
 }
@@ -106,7 +106,7 @@ TEST_F(SynthLlama, has_metadata_of_the_types_of_llama_cpp) {
                                                      {"tokenizer.ggml.eos_token_id", 128001}};
   for (const auto& [key, number] : numbers) {
     EXPECT_EQ(metadata.find(key)->type(), MetaType::u32) << key;
-    EXPECT_EQ(metadata.find(key)->natural(), number) << key;
+    EXPECT_EQ(metadata.find(key)->unsigned_integer(), number) << key;
   }
   EXPECT_EQ(metadata.find("llama.rope.freq_base")->type(), MetaType::f32);
   EXPECT_EQ(metadata.find("llama.rope.freq_base")->real(), 500000.0);
@@ -119,7 +119,7 @@ TEST_F(SynthLlama, has_metadata_of_the_types_of_llama_cpp) {
 TEST_F(SynthLlama, has_unique_tokens_and_merges_that_produce_them) {
   const auto model = make_model("q.gguf", "--size 4M --sparse");
   const auto& metadata = model.catalog().metadata();
-  const auto vocabulary = metadata.find("llama.vocab_size")->natural().value();
+  const auto vocabulary = metadata.find("llama.vocab_size")->unsigned_integer().value();
   EXPECT_EQ(type_and_dims(model.catalog(), "token_embd.weight"),
             "Q6_K " + std::to_string(vocabulary) + " 256");
   const auto tokens = metadata.find("tokenizer.ggml.tokens")->array().value();
@@ -130,8 +130,10 @@ TEST_F(SynthLlama, has_unique_tokens_and_merges_that_produce_them) {
   for (const auto token : tokens) texts.emplace_back(token.text().value());
   const std::set<std::string> all(texts.begin(), texts.end());
   EXPECT_EQ(all.size(), vocabulary);
-  EXPECT_EQ(texts[metadata.find("tokenizer.ggml.bos_token_id")->natural().value()], "<|begin_of_text|>");
-  EXPECT_EQ(texts[metadata.find("tokenizer.ggml.eos_token_id")->natural().value()], "<|end_of_text|>");
+  EXPECT_EQ(texts[metadata.find("tokenizer.ggml.bos_token_id")->unsigned_integer().value()],
+            "<|begin_of_text|>");
+  EXPECT_EQ(texts[metadata.find("tokenizer.ggml.eos_token_id")->unsigned_integer().value()],
+            "<|end_of_text|>");
   const auto merges = metadata.find("tokenizer.ggml.merges")->array().value();
   EXPECT_GT(merges.size(), vocabulary / 2);
   for (const auto merge : merges) {
@@ -180,16 +182,16 @@ TEST_F(SynthLlama, has_no_holes_unless_sparse) {
     const auto facts = find_encoding(entry.encoding);
     if (!facts) continue;
     // Every block has been written.
-    const auto storage = dense.raw(entry.name).value();
+    const auto storage = dense.storage(entry.name).value();
     const auto bytes = storage.bytes();
     for (std::size_t at = 0; at < bytes.size(); at += facts->block_bytes) {
       const auto block = bytes.subspan(at, facts->block_bytes);
       ASSERT_NE(load_le<std::uint64_t>(block), 0U) << entry.name << " at " << at;
     }
   }
-  // The ends of a sparse tensor equal those of the dense tensor, in whole blocks.
-  const auto whole = dense.raw("token_embd.weight").value();
-  const auto holed = sparse.raw("token_embd.weight").value();
+  // The first and last blocks of the sparse file equal those of the dense file.
+  const auto whole = dense.storage("token_embd.weight").value();
+  const auto holed = sparse.storage("token_embd.weight").value();
   constexpr std::size_t four_blocks = 840;
   EXPECT_TRUE(std::ranges::equal(whole.bytes().first(four_blocks), holed.bytes().first(four_blocks)));
   for (const auto byte : holed.bytes().subspan(four_blocks)) ASSERT_EQ(byte, std::byte{});
@@ -230,10 +232,10 @@ TEST_F(SynthTiny, has_names_and_metadata_of_llama_cpp_in_gguf) {
   EXPECT_EQ(type_and_dims(catalog, "blk.1.attn_k.weight"), "F32 128 256");
   EXPECT_EQ(type_and_dims(catalog, "output.weight"), "F32 512 256");
   EXPECT_EQ(catalog.metadata().find("general.architecture")->text(), "llama");
-  EXPECT_EQ(catalog.metadata().find("general.file_type")->natural(), 0U);
-  EXPECT_EQ(catalog.metadata().find("llama.attention.head_count")->natural(), 4U);
-  EXPECT_EQ(catalog.metadata().find("llama.attention.head_count_kv")->natural(), 2U);
-  EXPECT_EQ(catalog.metadata().find("llama.rope.dimension_count")->natural(), 64U);
+  EXPECT_EQ(catalog.metadata().find("general.file_type")->unsigned_integer(), 0U);
+  EXPECT_EQ(catalog.metadata().find("llama.attention.head_count")->unsigned_integer(), 4U);
+  EXPECT_EQ(catalog.metadata().find("llama.attention.head_count_kv")->unsigned_integer(), 2U);
+  EXPECT_EQ(catalog.metadata().find("llama.rope.dimension_count")->unsigned_integer(), 64U);
   // Rows have 256 elements, so the deviation is near 1 / 16: 0.02 times a power of two.
   double squares = 0;
   const auto weights = model.flat<F32>("blk.0.attn_q.weight").value();
@@ -253,15 +255,15 @@ TEST_F(SynthTiny, accepts_the_file_types_of_llama_cpp) {
   const auto eight = make_model("--dtype Q8_0", "8.gguf");
   EXPECT_EQ(type_and_dims(eight.catalog(), "blk.0.ffn_down.weight"), "Q8_0 256 512");
   EXPECT_EQ(type_and_dims(eight.catalog(), "output_norm.weight"), "F32 256");
-  EXPECT_EQ(eight.catalog().metadata().find("general.file_type")->natural(), 7U);
+  EXPECT_EQ(eight.catalog().metadata().find("general.file_type")->unsigned_integer(), 7U);
   const auto mixed = make_model("--dtype Q4_K_M", "4.gguf");
   EXPECT_EQ(type_and_dims(mixed.catalog(), "token_embd.weight"), "Q4_K 512 256");
   EXPECT_EQ(type_and_dims(mixed.catalog(), "blk.0.ffn_down.weight"), "Q4_K 256 512");
   EXPECT_EQ(type_and_dims(mixed.catalog(), "blk.1.ffn_down.weight"), "Q6_K 256 512");
   EXPECT_EQ(type_and_dims(mixed.catalog(), "output.weight"), "Q6_K 512 256");
-  EXPECT_EQ(mixed.catalog().metadata().find("general.file_type")->natural(), 15U);
+  EXPECT_EQ(mixed.catalog().metadata().find("general.file_type")->unsigned_integer(), 15U);
   const auto narrow = make_model("--dtype BF16", "b.gguf");
-  EXPECT_EQ(narrow.catalog().metadata().find("general.file_type")->natural(), 32U);
+  EXPECT_EQ(narrow.catalog().metadata().find("general.file_type")->unsigned_integer(), 32U);
   const auto outcome = run("synth 8.safetensors --preset llama-tiny --dtype Q8_0 --json");
   EXPECT_EQ(outcome.status, 2);
   EXPECT_THAT(outcome.out, HasSubstr("dtype_name_is_known"));

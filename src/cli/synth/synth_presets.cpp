@@ -490,11 +490,11 @@ bool has_config(std::string_view preset) {
 
 bool has_fixed_size(std::string_view preset) { return preset == tiny_preset; }
 
-bool has_own_types(std::string_view preset) { return preset == quantized_preset; }
+bool has_fixed_types(std::string_view preset) { return preset == quantized_preset; }
 
 Result<Plan> plan_of(std::string_view preset, std::string_view dtype_name, std::optional<std::uint64_t> bytes,
                      const std::string& stem, bool has_metadata) {
-  if (has_own_types(preset)) return quantized_llama(bytes);
+  if (has_fixed_types(preset)) return quantized_llama(bytes);
   if (preset == tiny_preset && has_metadata) return tiny_llama(dtype_name);
   constexpr std::uint64_t default_matrix_bytes = std::uint64_t{1} << 20;
   const auto* model = std::ranges::find(transformers, preset, &Transformer::preset);

@@ -32,7 +32,7 @@ TEST_F(Cli, synth_sparse_writes_any_size_in_constant_time) {
   EXPECT_NE(run("show big.ht big --slice -1,-1 -q").out, "0\n");
 }
 
-TEST_F(Cli, synth_beyond_the_file_system_is_refused) {
+TEST_F(Cli, synth_larger_than_the_file_size_limit_is_refused) {
   // A file size limit of the shell stands for the limit of a file system.
   const auto outcome = run("synth big.ht --preset matrix --size 1G --sparse", "ulimit -f 100;");
   EXPECT_EQ(outcome.status, 2);

@@ -103,10 +103,10 @@ OriginText origin_text(const PlannedFile::Part& part, const Model& source) {
   if (const auto* const stored = std::get_if<PartOrigin::Stored>(&part.from)) {
     return {"file", source.files()[stored->file].string(), std::to_string(stored->offset)};
   }
-  if (const auto* const relaid = std::get_if<PartOrigin::Relaid>(&part.from)) {
+  if (const auto* const relaid = std::get_if<PartOrigin::Reordered>(&part.from)) {
     return {"reordered", source.files()[relaid->file].string(), std::to_string(relaid->offset)};
   }
-  if (const auto* const converted = std::get_if<PartOrigin::Retyped>(&part.from)) {
+  if (const auto* const converted = std::get_if<PartOrigin::Converted>(&part.from)) {
     return {"converted", source.files()[converted->file].string(), std::to_string(converted->offset)};
   }
   return {std::holds_alternative<PartOrigin::Repeated>(part.from) ? "splat" : "memory", "", ""};
@@ -199,7 +199,7 @@ std::string plan_json(const ConversionPlan& plan, const Model& source, const std
 }
 
 // The files written and the copy methods used; in JSON also losses and warnings.
-std::string converted_text(const Converted& converted) {
+std::string converted_text(const ConversionReport& converted) {
   std::string out;
   for (const auto& path : converted.written) append_text(out, "{}\n", printable(path.string()));
   const auto& by = converted.copied_by;
@@ -218,7 +218,7 @@ std::string converted_text(const Converted& converted) {
   return out;
 }
 
-std::string converted_json(const Converted& converted, const ConversionPlan& plan) {
+std::string converted_json(const ConversionReport& converted, const ConversionPlan& plan) {
   const auto& [written, bytes, by, removed, seal, stale_seal] = converted;
   return fmt::format(
       R"({{"written":{},"bytes":{},"copied_by":{{"reflink":{},"direct":{},"copy_file_range":{},"read_write":{}}},"seal":{},"removed":{},{}}})"

@@ -52,7 +52,7 @@ class SparseConvert : public Cli {
   void expect_ends_and_hole(std::string_view name) {
     const auto path = folder_ / name;
     const auto model = Model::open(path).value();
-    const auto bytes = model.raw("big").value();
+    const auto bytes = model.storage("big").value();
     ASSERT_EQ(bytes.bytes().size(), bytes_);
     EXPECT_TRUE(std::ranges::equal(bytes.bytes().first(end_bytes), bytes_of(first_))) << name;
     EXPECT_TRUE(std::ranges::equal(bytes.bytes().last(end_bytes), bytes_of(last_))) << name;

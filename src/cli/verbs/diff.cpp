@@ -50,7 +50,7 @@ void print_json(OutputBuffer& out, const Differences& found) {
   append_text(
       out,
       R"({{"same":{},"only_a":{},"only_b":{},"differ":{},"metadata":{{"only_a":{},"only_b":{},"differ":{}}}}})",
-      found.same(), names(found.only_a), names(found.only_b),
+      found.is_same(), names(found.only_a), names(found.only_b),
       json_list(found.differ, [](const auto& tensor) { return "{" + difference_members(tensor) + "}"; }),
       names(only_a), names(only_b), names(differ));
   out += '\n';
@@ -82,7 +82,7 @@ std::string describe_value(const Model& model, std::string_view key) {
 }
 
 void print_tensors(OutputBuffer& out, const Differences& found, const Model& a, const Model& b) {
-  if (found.same_tensors()) return;
+  if (found.has_same_tensors()) return;
   Table table(out, {{.title = "tensor", .shortens = true},
                     {.title = "differs in"},
                     {.title = "A"},
@@ -144,7 +144,7 @@ std::string summary(const Differences& found, const DiffArguments& options) {
   const std::size_t keys = only_a.size() + only_b.size() + differ.size();
   add(keys, keys == 1 ? "metadata key" : "metadata keys");
   return fmt::format("A {}, B {}: {}\n", printable(options.a), printable(options.b),
-                     found.same() ? "the same" : out);
+                     found.is_same() ? "the same" : out);
 }
 
 Result<Exit> diff(const DiffArguments& options, const Common& common) {
@@ -167,7 +167,7 @@ Result<Exit> diff(const DiffArguments& options, const Common& common) {
     print_metadata(out, found.metadata, a, b);
     out += summary(found, options);
   }
-  return found.same() ? Exit::good : Exit::negative;
+  return found.is_same() ? Exit::good : Exit::negative;
 }
 
 }  // namespace

@@ -35,9 +35,7 @@ std::string json_problem(const Problem& problem) {
   return fmt::format(R"({{"severity":"{}",{}}})", problem.severity, json_members(*problem.error));
 }
 
-std::string json_name(const std::filesystem::path& path) {
-  return json_string(printable(path.filename().string()));
-}
+std::string json_name(const std::filesystem::path& path) { return json_path(path.filename()); }
 
 std::string json_findings(const Model::Diagnosis& findings, const std::string& path) {
   std::vector<std::filesystem::path> files;

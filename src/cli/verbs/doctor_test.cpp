@@ -128,6 +128,14 @@ TEST_F(Cli, doctor_names_ten_missing_files_and_counts_the_others) {
               HasSubstr(R"("x-00019-of-00020.safetensors","x-00020-of-00020.safetensors"])"));
 }
 
+TEST_F(Cli, doctor_escapes_missing_files_once) {
+  std::filesystem::remove(folder_ / "m.ht");
+  testing::write_file(folder_ / "model.safetensors.index.json",
+             R"({"metadata":{},"weight_map":{"a":"a\u0009b.safetensors"}})");
+  EXPECT_THAT(run("doctor model.safetensors.index.json --json").out,
+              HasSubstr(R"("missing_files":["a\tb.safetensors"])"));
+}
+
 TEST_F(Cli, doctor_warns_of_misaligned_data) {
   // One of the I16 tensors begins at an odd byte, whatever the length of the header.
   write_safetensors("s.safetensors",

@@ -187,8 +187,8 @@ Action register_export(CLI::App& verb) {
   add_path(verb, options->path);
   add_arguments(verb, "NAME...", options->names, "The tensors", Presence::required);
   add_text(verb, "-o,--output FILE|DIR/|-", options->target,
-           "FILE: the extension names the format; DIR/: one file per tensor; -: standard output. .bin and - "
-           "are the stored bytes",
+           "FILE: the extension names the format; DIR/: one file per tensor; -: standard output. FILE.bin "
+           "and - contain only the stored bytes",
            Presence::required);
   std::vector<std::string> formats{"bin"};
   for (const auto name : format_names()) formats.emplace_back(name);

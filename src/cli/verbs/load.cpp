@@ -26,7 +26,7 @@ struct LoadArguments {
 };
 
 struct Report {
-  Loaded loaded;
+  LoadReport loaded;
   double seconds = 0;
   std::optional<double> gb_per_s;         // nullopt: nothing was read
   std::optional<std::uint64_t> peak_rss;  // nullopt: the system does not report it
@@ -34,7 +34,7 @@ struct Report {
 };
 
 // Bytes read from the file or copied from the page cache. `mapped` does not copy cached pages.
-std::uint64_t read_bytes(const Loaded& loaded) {
+std::uint64_t read_bytes(const LoadReport& loaded) {
   if (loaded.choice.strategy != io::Strategy::Kind::mapped) return loaded.bytes;
   return loaded.bytes - std::min(loaded.bytes, loaded.cached_bytes.value_or(0));
 }

@@ -39,7 +39,8 @@ struct MetaArguments {
     if (!sets && from) return "--from requires set";
     if (!sets && !type.empty()) return "--type requires set";
     if (!type.empty() && !value_type_named(type))
-      return fmt::format("'{}' is not a type such as string, bool, u32, f32 or array:i32", type);
+      return fmt::format("'{}' is not a type; use string, bool, u8 to u64, i8 to i64, f32, f64 or array:TYPE",
+                         type);
     if (no_grow && !sets && action != "rm") return "--no-grow requires set or rm";
     return {};
   }
@@ -95,7 +96,7 @@ Result<Exit> list_or_get(const MetaArguments& options, const Common& common) {
 
 Error too_large(const std::string& path, std::uint64_t max_bytes) {
   return Error(ErrorCode::header_too_large, "value_file_fits_a_header",
-               fmt::format("has more than {} bytes, the limit of a header", max_bytes))
+               fmt::format("value has more than {} bytes, the limit of a header", max_bytes))
       .at_path(path)
       .with_hint("name a file that holds one value, or raise the limit with --max-header");
 }
@@ -140,7 +141,7 @@ Result<std::vector<MetadataEdit>> edits_of(const MetaArguments& options, const C
 }
 
 std::string edited_text(const MetaArguments& options, const std::vector<MetadataEdit>& edits,
-                        const Edited& edited) {
+                        const EditReport& edited) {
   if (!edited.changed) return fmt::format("{}: unchanged\n", printable(options.path));
   std::vector<std::string> names;
   names.reserve(edits.size());
@@ -154,7 +155,7 @@ std::string edited_text(const MetaArguments& options, const std::vector<Metadata
 Result<Exit> edit(const MetaArguments& options, const Common& common) {
   const auto edits = HT_TRY(edits_of(options, common));
   WorkWithBar work(common);
-  const Edited edited = HT_TRY(edit_metadata(
+  const EditReport edited = HT_TRY(edit_metadata(
       options.path, edits,
       {.grow = !options.no_grow, .max_header_bytes = common.max_header, .work = work.options()}));
   if (common.is_json()) return print_json(edited.metadata);

@@ -186,7 +186,7 @@ TEST_F(CliMeta, padding_is_hidden) {
   EXPECT_EQ(run("meta m.gguf get htensor.pad").status, 2);
 }
 
-TEST_F(CliMeta, accepts_values_with_special_characters) {
+TEST_F(CliMeta, values_are_not_read_as_options_or_verbs) {
   for (const auto& [given, type, shown] :
        std::vector<std::array<std::string, 3>>{{"-5", "i32", "-5"},
                                                {"-0.5", "f32", "-0.5"},

@@ -102,8 +102,9 @@ std::string json_text(const Verification& found) {
   };
   return fmt::format(R"({{"ok":{},"verdict":"{}","checked_bytes":{},"algorithm":"{}","seal":{},"bad":{}}})"
                      "\n",
-                     found.ok(), to_string(found.verdict), found.checked_bytes, to_string(found.algorithm),
-                     json_or_null(found.seal.native()), json_list(found.bad, json_bad));
+                     found.is_intact(), to_string(found.verdict), found.checked_bytes,
+                     to_string(found.algorithm), json_or_null(found.seal.native()),
+                     json_list(found.bad, json_bad));
 }
 
 std::string_view explained(Verification::Verdict verdict) {
@@ -165,10 +166,10 @@ Result<Exit> verify(const std::string& path, bool quick, const Common& common) {
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
   if (common.is_json()) {
     print(json_text(*found));
-  } else if (!common.quiet || !found->ok()) {
+  } else if (!common.quiet || !found->is_intact()) {
     print(human_text(*found, path, elapsed.count()));
   }
-  return found->ok() ? Exit::good : Exit::negative;
+  return found->is_intact() ? Exit::good : Exit::negative;
 }
 
 // Registers seal or hash, which differ in one flag.

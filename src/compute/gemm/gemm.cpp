@@ -124,7 +124,7 @@ class Operand {
 template <class T>
 Result<void> multiply_by_blas(const Matrix<const T>& a, const Matrix<const T>& b, const Matrix<T>& c,
                               const GemmOptions& options) {
-  // After a fork, the first thread that calls OpenBLAS restarts its threads, which inherit the signal mask.
+  // After a fork, the first call of OpenBLAS restarts the threads of OpenBLAS, which inherit the signal mask.
   const UnblockedSigbus unblocked;
   Operand<T> left(a, options.workers);
   Operand<T> right(b, options.workers);

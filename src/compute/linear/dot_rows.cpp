@@ -3,8 +3,8 @@
 // `unpack` widens one step of a row in element order: 8 blocks of Q8_0, one block of another encoding, or 32
 // dense elements. src/values/blocks/decode_reference.hpp has the byte maps. Except for Q8_0, `unpack` scales
 // each element and passes 32 elements at a time to a sink, which multiplies and adds. Scales are not applied
-// to sums of groups: where scale · q and the offset of Q4_K nearly cancel, the products would not bound the
-// error.
+// to sums of groups: where scale · q and the offset of Q4_K nearly cancel, the error would exceed a bound
+// relative to Σ|row[j] · x[j]|.
 #include "compute/linear/dot_rows.hpp"
 
 #include "compute/linear/dot_targets.hpp"

@@ -41,7 +41,7 @@ struct Rows {
 void dot_rows(const Rows& rows, const float* x, std::int64_t x_stride, std::int64_t batch, float* into,
               std::int64_t into_stride) noexcept;
 
-/// Aligns vectors to cache lines, so that no load of a kernel crosses two.
+/// Aligns vectors to cache lines, so that no load of a kernel crosses a line boundary.
 template <class T>
 struct LineAllocator {
   using value_type = T;

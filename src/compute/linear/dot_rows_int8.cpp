@@ -498,7 +498,7 @@ HT_DOT_INLINE Bytes32 q6_k_bytes(Bytes32 low, Bytes32 high) {
   return result;
 }
 
-/// Elements are q - 32, so 32 times the sums of the vector are subtracted once per block.
+/// Elements are scale · (q - 32), so 32 · Σ scale · (sum of 16 elements of x) is subtracted once per block.
 template <std::size_t B>
 HT_DOT_INLINE void unpack(Q6_K, Block block, std::size_t at, const Prepared<B>& prepared,
                           const IntVectors<B>& vectors, IntSink<B>& sink) {

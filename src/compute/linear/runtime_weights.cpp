@@ -19,11 +19,12 @@ Result<void> check_runtime_weights(const ErasedWeights& weights, const ElementTy
                     .with_hint("read the stored bytes with bytes()"));
   }
   if (dims.size() != 2) {
-    return fail(Error(ErrorCode::shape_mismatch, "weights_are_a_matrix",
-                      format_text("tensor '{}' of shape {} has {} dimensions, not 2", name,
-                                  layout::to_text(dims), dims.size()))
-                    .at_tensor(name)
-                    .with_hint("use weights of shape [out, in], and cast for norms and biases"));
+    return fail(
+        Error(ErrorCode::shape_mismatch, "weights_are_a_matrix",
+              format_text("tensor '{}' of shape {} has {} dimensions, not 2", name, layout::to_text(dims),
+                          dims.size()))
+            .at_tensor(name)
+            .with_hint("use weights of shape [out, in]; cast a norm or bias to F32 or F64 before the call"));
   }
   if (!values::is_lossless(type, target)) {
     return fail(Error(ErrorCode::would_lose, "weights_keep_every_value",
@@ -36,8 +37,8 @@ Result<void> check_runtime_weights(const ErasedWeights& weights, const ElementTy
   return {};
 }
 
-// Returns the number of bytes per row; nullopt unless rows are whole bytes and elements are aligned, as
-// kernels require.
+// Returns the number of bytes per row; nullopt unless rows are whole bytes and elements are aligned for their
+// dtype. Other weights are cast.
 std::optional<std::int64_t> plain_row_bytes(const ElementType& type, Bytes stored,
                                             std::int64_t columns) noexcept {
   if (!type.is_block_encoded()) {

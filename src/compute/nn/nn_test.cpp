@@ -278,7 +278,7 @@ concept HasRmsNorm = requires(const X& x, const W& w) { rms_norm(x, w, 1e-5); };
 // A device without slices, whose memory this process reads.
 struct NoSlices {
   static constexpr std::string_view name = "NoSlices";
-  static constexpr bool host_accessible = true;
+  static constexpr bool is_host_accessible = true;
   template <class D>
   static constexpr bool stores = true;
 };
@@ -287,7 +287,7 @@ struct NoSlices {
 struct Arena {
   using Slices = SliceList<slice::Nn>;
   static constexpr std::string_view name = "Arena";
-  static constexpr bool host_accessible = true;
+  static constexpr bool is_host_accessible = true;
   template <class D>
   static constexpr bool stores = true;
   static inline int allocations = 0;

@@ -102,7 +102,8 @@ void check_rotation() {
       RC_ASSERT(std::fabs(before - after) <= 16 * unit_roundoff<D> * before);
     }
   }
-  // Position 0 is not rotated. A start at a later position gives the same result as more tokens before it.
+  // Position 0 is not rotated. The angle of a token does not depend on the tokens before it in
+  // the call.
   const auto from_zero = must(rope(x, {.pairs = pairs}));
   RC_ASSERT(same_bits(must(from_zero.template slice<0>(0, 1)), must(x.template slice<0>(0, 1))));
   const auto later =

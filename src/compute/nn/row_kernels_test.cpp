@@ -144,6 +144,16 @@ TEST(RowKernels, silu_is_within_3_ulp_on_every_target) {
   EXPECT_LE(worst_error(sample<double>(-2, 2, 20000), run_silu, exact_silu), 3);
 }
 
+// One rounding more than silu.
+TEST(RowKernels, swiglu_is_within_3_5_ulp_on_every_target) {
+  const auto run = [](const auto& kernels, const auto* x, auto* out, std::int64_t count) {
+    kernels.swiglu(x, x, out, count);
+  };
+  const auto exact = [](long double x) { return exact_silu(x) * x; };
+  EXPECT_LE(worst_error(sample<float>(-60, 60, 40000), run, exact, 0x1p-100), 3.5);
+  EXPECT_LE(worst_error(sample<double>(-680, 680, 40000), run, exact, 0x1p-1000), 3.5);
+}
+
 TEST(RowKernels, gelu_is_within_8_ulp_on_every_target) {
   EXPECT_LE(worst_error(arguments<float>(-12, 12, 40000), run_gelu_erf, exact_gelu, 0x1p-100), 0.501);
   EXPECT_LE(worst_error(arguments<double>(-37, 10, 60000), run_gelu_erf, exact_gelu, 0x1p-1000), 8);

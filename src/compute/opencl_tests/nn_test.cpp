@@ -236,7 +236,7 @@ float run_on_queue() {
   return must(sum(must(scale(z, 2.0F, on)), on));
 }
 
-TEST_F(OpenClNn, runs_one_template_on_a_queue_of_each_kind) {
+TEST_F(OpenClNn, runs_one_template_on_a_queue_of_each_device) {
   EXPECT_EQ(run_on_queue<OpenCl<Cpu>>(), run_on_queue<OpenCl<Gpu>>());
 }
 

@@ -42,7 +42,7 @@ TEST_F(OpenClQueues, are_separate) {
                                                                    std::chrono::milliseconds(200)));
 }
 
-TEST_F(OpenClQueues, run_core) {
+TEST_F(OpenClQueues, run_all_commands_of_core) {
   // Most operations copy transposed operands first.
   const auto x = device_tensor(Rank<2>(6, 9)).transpose();
   const auto into = device_tensor(Rank<2>(6, 9)).transpose();
@@ -58,7 +58,7 @@ TEST_F(OpenClQueues, run_core) {
   expect_uses_the_queue([&](Options options) { return max(x, options); });
 }
 
-TEST_F(OpenClQueues, run_linear) {
+TEST_F(OpenClQueues, run_all_commands_of_linear) {
   const auto x = device_tensor(Rank<2>(6, 9)).transpose();
   const auto w = device_tensor<BF16>(Rank<2>(5, 6));
   const auto bias = device_tensor(Rank<1>(5));
@@ -68,7 +68,7 @@ TEST_F(OpenClQueues, run_linear) {
   expect_uses_the_queue([&](Options options) { return linear(x, w, bias, {.queue = options.queue}); });
 }
 
-TEST_F(OpenClQueues, run_nn) {
+TEST_F(OpenClQueues, run_all_commands_of_nn) {
   const auto x = device_tensor(Rank<2>(6, 9)).transpose();
   const auto heads = device_tensor(Rank<3>(3, 2, 8));
   const auto weight = device_tensor<BF16>(Rank<1>(6));
@@ -87,7 +87,7 @@ TEST_F(OpenClQueues, run_nn) {
   expect_uses_the_queue([&](Options options) { return embedding(x, ids, options); });
 }
 
-TEST_F(OpenClQueues, run_conv) {
+TEST_F(OpenClQueues, run_all_commands_of_conv) {
   const auto x = device_tensor(Rank<4>(2, 4, 6, 5));
   const auto weight = device_tensor(Rank<4>(2, 4, 3, 3));
   const auto bias = device_tensor(Rank<1>(2));

@@ -47,7 +47,8 @@ Result<void> check_losses(const ConversionPlan& plan, const ApplyOptions& option
     if (std::ranges::find(missing, option) == missing.end()) missing.push_back(option);
   }
   if (first == nullptr) return {};
-  const std::string more = count == 1 ? std::string() : format_text("; {} more would be lost", count - 1);
+  const std::string more =
+      count == 1 ? std::string() : format_text("; {} more loss{}", count - 1, count == 2 ? "" : "es");
   auto error =
       Error(ErrorCode::would_lose, "losses_are_allowed", first->why + more)
           .at_path(plan.files.front().path.native())
@@ -168,7 +169,7 @@ class PlanExecution {
   [[nodiscard]] const std::vector<Path>& removed() const noexcept { return converted_.removed; }
   void set_work(const WorkOptions& work) { options_.work = work; }
 
-  Result<Converted> run() {
+  Result<ConversionReport> run() {
     auto lock = HT_TRY(SetLock::acquire_if(is_set(), set_member(), port_));
     // Another writer may have replaced the set since the checks.
     HT_TRY(find_old_shards());
@@ -364,7 +365,7 @@ class PlanExecution {
   std::uint64_t done_before_ = 0;
   std::optional<HashAlgorithm> algorithm_;  // of the target's seal, if it gets one
   std::optional<Path> kept_seal_;           // the path of the target's seal, unless it is the default one
-  Converted converted_;
+  ConversionReport converted_;
 };
 
 namespace {
@@ -408,7 +409,7 @@ CheckedPlan::~CheckedPlan() = default;
 
 const std::vector<Path>& CheckedPlan::removed() const noexcept { return execution_->removed(); }
 
-Result<Converted> CheckedPlan::apply(const WorkOptions& work) && {
+Result<ConversionReport> CheckedPlan::apply(const WorkOptions& work) && {
   return without_bad_alloc([&] {
     const auto execution = std::move(execution_);
     execution->set_work(work);
@@ -455,21 +456,21 @@ Result<std::vector<Path>> check_target(const ConversionPlan& plan, const ApplyOp
   });
 }
 
-Result<Converted> apply_from(const ConversionPlan& plan, Contents contents, const ApplyOptions& options,
-                             const OpenOptions& reading) {
-  return without_bad_alloc([&]() -> Result<Converted> {
+Result<ConversionReport> apply_from(const ConversionPlan& plan, Contents contents,
+                                    const ApplyOptions& options, const OpenOptions& reading) {
+  return without_bad_alloc([&]() -> Result<ConversionReport> {
     PlanExecution execution(plan, std::move(contents), options, reading);
     HT_TRY(execution.check());
     return execution.run();
   });
 }
 
-Result<Converted> apply(const ConversionPlan& plan, const Model& source, const ApplyOptions& options) {
+Result<ConversionReport> apply(const ConversionPlan& plan, const Model& source, const ApplyOptions& options) {
   return HT_TRY(check_plan(plan, source, options)).apply(options.work);
 }
 
-Result<Converted> convert(const Model& source, const Path& target, const ConvertOptions& options,
-                          const ApplyOptions& apply_options) {
+Result<ConversionReport> convert(const Model& source, const Path& target, const ConvertOptions& options,
+                                 const ApplyOptions& apply_options) {
   return apply(HT_TRY(plan_conversion(source, target, options)), source, apply_options);
 }
 

@@ -28,7 +28,7 @@ struct Contents {
 
 /// Writes the files of a plan, for `save` and `write`. `reading` is used to open the target when it is
 /// sealed.
-[[nodiscard]] Result<Converted> apply_from(const ConversionPlan& plan, Contents contents,
-                                           const ApplyOptions& options, const OpenOptions& reading);
+[[nodiscard]] Result<ConversionReport> apply_from(const ConversionPlan& plan, Contents contents,
+                                                  const ApplyOptions& options, const OpenOptions& reading);
 
 }  // namespace ht::inline v1

@@ -16,7 +16,7 @@ namespace {
 
 Error not_edited(const Error& found, const std::filesystem::path& seal) {
   return Error(ErrorCode::checksum_mismatch, "edited_file_matches_its_seal",
-               format_text("{}; the file was not edited, because its seal '{}' would hide the damage",
+               format_text("{}; the file was not edited, because a new seal '{}' would hide the damage",
                            found.message(), to_utf8(seal.filename().string())))
       .at_path(found.path())
       .at_tensor(found.tensor())
@@ -135,11 +135,16 @@ Result<std::optional<ReplacedSeal>> ReplacedSeal::find(const std::filesystem::pa
     if (!path) continue;
     ReplacedSeal replaced{.path = *std::move(path), .algorithm = std::nullopt};
     const auto seal = HT_TRY(read_seal(replaced.path, &port));
-    const bool can_seal = check_can_seal(opened, files, formats, port).has_value();
+    const auto sealable = check_can_seal(opened, files, formats, port);
+    // A seal of other files and a name that a seal cannot store leave the old seal unchanged.
+    if (!sealable && sealable.error().code() != ErrorCode::already_exists &&
+        sealable.error().code() != ErrorCode::bad_name) {
+      return fail(sealable.error());
+    }
     const bool is_in_place =
         replaced.path.lexically_normal() == seal_path(opened, &port, formats).lexically_normal();
     replaced.path_changes = !is_in_place && names_only(seal, replaced.path.parent_path(), files);
-    if (can_seal && (is_in_place || replaced.path_changes)) replaced.algorithm = seal.algorithm;
+    if (sealable && (is_in_place || replaced.path_changes)) replaced.algorithm = seal.algorithm;
     return replaced;
   }
   return std::nullopt;

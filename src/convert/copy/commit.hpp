@@ -2,8 +2,9 @@
 //
 // The new files and the new seal are written and synced before the first rename. The seal is renamed, and its
 // folder synced, before the file is renamed. A kill or a loss of power between the renames leaves the old
-// file, or none, beside the new seal: verify reports it, never `intact`, and repeating the command completes
-// it. A set is replaced together with its seal (model/journal/set_replacement.hpp).
+// file, or none, beside the new seal: verify reports a mismatch or a missing file, never `intact`, and
+// repeating the command completes the replacement. A set is replaced together with its seal
+// (model/journal/set_replacement.hpp).
 //
 // Replaced files get a new seal of the algorithm that the old one had. An edit of the metadata carries the
 // digests of the data over, so that damage stays visible.
@@ -85,8 +86,9 @@ struct ReplacedSeal {
   /// The algorithm to renew it with; nullopt if it cannot be renewed, for example because other files share
   /// it.
   std::optional<HashAlgorithm> algorithm;
-  /// Whether the new seal has another path by default: the seal of a split model has the number of parts in
-  /// its name, and a folder that contains only one file may have been sealed.
+  /// Whether the seal covers only these files but is not at the default path of their new seal: the seal of a
+  /// split model has the number of parts in its name, and the folder of a single file may have been sealed
+  /// instead of the file.
   bool path_changes = false;
 
   /// nullopt if no seal names one of the files, which need not exist. `opened` is the path that the new files

@@ -140,7 +140,7 @@ class RenewingSeal : public ::testing::Test {
   }
 };
 
-TEST_F(RenewingSeal, leaves_both_old_or_both_new_after_any_failure) {
+TEST_F(RenewingSeal, leaves_the_old_pair_or_the_new_pair_after_any_failure) {
   for (const auto& verb : verbs()) {
     SCOPED_TRACE(verb.name);
     const auto states = states_of(verb);
@@ -217,7 +217,7 @@ TEST_F(RenewingSeal, killed_at_any_call_leaves_a_pair_or_an_old_file_with_the_ne
       EXPECT_TRUE(!finished || now == states.renewed);
       const auto verified = compare_with_seal(folder / verb.model);
       if (verb.is_set()) {
-        EXPECT_TRUE(verified && verified->ok()) << "neither the old nor the new set matches its seal";
+        EXPECT_TRUE(verified && verified->is_intact()) << "neither the old nor the new set matches its seal";
         repeat();
         continue;
       }
@@ -229,7 +229,7 @@ TEST_F(RenewingSeal, killed_at_any_call_leaves_a_pair_or_an_old_file_with_the_ne
       const bool is_new = has_files(now, states.renewed);
       EXPECT_TRUE(is_new || !has_model || has_files(now, states.old));
       EXPECT_TRUE(is_new_seal || !is_new) << "new files have the old seal";
-      EXPECT_EQ(verified && verified->ok(), has_model && is_new == is_new_seal);
+      EXPECT_EQ(verified && verified->is_intact(), has_model && is_new == is_new_seal);
       between += static_cast<int>(is_new != is_new_seal);
       repeat();
     }
@@ -237,7 +237,6 @@ TEST_F(RenewingSeal, killed_at_any_call_leaves_a_pair_or_an_old_file_with_the_ne
   }
 }
 
-// If there was no seal before, a failure to rename the file removes the new seal.
 // Otherwise a loss of power could keep the new file and lose its seal.
 TEST_F(RenewingSeal, is_synced_before_the_file_gets_its_name) {
   for (const auto& verb : verbs()) {
@@ -257,6 +256,7 @@ TEST_F(RenewingSeal, is_synced_before_the_file_gets_its_name) {
   }
 }
 
+// If there was no seal before, a failure to rename the file removes the new seal.
 TEST_F(RenewingSeal, is_removed_if_the_rename_of_a_new_file_fails) {
   const TemporaryFolder folder;
   write_source(folder, 1);

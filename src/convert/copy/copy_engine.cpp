@@ -65,11 +65,11 @@ class PartReader {
   // `room` holds stored bytes of values that are converted.
   Result<void> read_part(const PlannedFile::Part& part, MutableBytes into, MutableBytes room) {
     if (const auto* const from = std::get_if<PartOrigin::Stored>(&part.from)) return read_source(*from, into);
-    if (const auto* const relaid = std::get_if<PartOrigin::Relaid>(&part.from)) {
+    if (const auto* const relaid = std::get_if<PartOrigin::Reordered>(&part.from)) {
       return read_relaid(relaid->file, relaid->offset, *file_.relayouts[relaid->relayout],
                          relaid->result_offset, into);
     }
-    if (const auto* const converted = std::get_if<PartOrigin::Retyped>(&part.from))
+    if (const auto* const converted = std::get_if<PartOrigin::Converted>(&part.from))
       return read_converted(*converted, into, room);
     if (const auto* const memory = std::get_if<Bytes>(&part.from)) {
       // The memory may be pages of a mapped file.
@@ -127,7 +127,7 @@ class PartReader {
   }
 
   // Converts the elements that contain the bytes, in steps. `room` holds the stored bytes of one step.
-  Result<void> read_converted(const PartOrigin::Retyped& from, MutableBytes into, MutableBytes room) {
+  Result<void> read_converted(const PartOrigin::Converted& from, MutableBytes into, MutableBytes room) {
     const PlannedFile::ValueChange& change = file_.changes[from.change];
     const auto bytes_of = [](const ElementType& type, std::uint64_t elements) {
       return values::stored_bytes(type, static_cast<std::int64_t>(elements));
@@ -170,7 +170,7 @@ class PartReader {
   }
 
   // The stored bytes of some elements, row-major and little-endian.
-  Result<Bytes> read_stored(const PartOrigin::Retyped& from, const PlannedFile::ValueChange& change,
+  Result<Bytes> read_stored(const PartOrigin::Converted& from, const PlannedFile::ValueChange& change,
                             std::uint64_t first, std::uint64_t count, MutableBytes room) {
     const std::uint64_t begin = values::stored_bytes(change.from, static_cast<std::int64_t>(first));
     const std::uint64_t bytes = values::stored_bytes(change.from, static_cast<std::int64_t>(count));
@@ -343,7 +343,7 @@ class FileCopy : PartReader {
     for (const auto& part : parts_) {
       if (const auto* const from = std::get_if<PartOrigin::Stored>(&part.from)) {
         ranges[from->file].push_back({from->file, from->offset, part.bytes});
-      } else if (const auto* const converted = std::get_if<PartOrigin::Retyped>(&part.from)) {
+      } else if (const auto* const converted = std::get_if<PartOrigin::Converted>(&part.from)) {
         const PlannedFile::ValueChange& change = file_.changes[converted->change];
         const auto bytes = values::stored_bytes(change.from, static_cast<std::int64_t>(change.elements));
         ranges[converted->file].push_back({converted->file, converted->offset, bytes});
@@ -411,7 +411,7 @@ class FileCopy : PartReader {
         return false;
       }
       if (!count) {
-        return fail(target_.failed("bytes_can_be_copied", "copy data into it", count.error())
+        return fail(target_.failed("bytes_can_be_copied", "copy data into the file", count.error())
                         .at_offset(part.offset + done));
       }
       // Some systems return 0 for files that they cannot copy. Reading the file instead reports the cause.
@@ -478,8 +478,8 @@ class FileCopy : PartReader {
     for (std::size_t i = 0; i < piece.parts; ++i) {
       const auto& part = parts_[piece.first_part + i];
       const bool is_copied = std::holds_alternative<PartOrigin::Stored>(part.from) ||
-                             std::holds_alternative<PartOrigin::Relaid>(part.from) ||
-                             std::holds_alternative<PartOrigin::Retyped>(part.from);
+                             std::holds_alternative<PartOrigin::Reordered>(part.from) ||
+                             std::holds_alternative<PartOrigin::Converted>(part.from);
       if (is_copied) std::atomic_ref(counter) += within(piece, part).bytes;
     }
   }

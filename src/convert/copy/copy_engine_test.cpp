@@ -322,7 +322,7 @@ TEST_F(CopyingFiles, can_be_cancelled_within_a_column_major_piece) {
   PlannedFile file{.path = target_, .bytes = megabyte, .header = {}, .parts = {}, .relayouts = {}};
   file.relayouts.push_back(std::make_shared<const Relayout>(
       Relayout{.unit_bytes = 1, .numbers = {}, .column_major = {side, side}}));
-  file.parts.push_back({.offset = 0, .bytes = megabyte, .from = PartOrigin::Relaid{}});
+  file.parts.push_back({.offset = 0, .bytes = megabyte, .from = PartOrigin::Reordered{}});
   ASSERT_TRUE(copy(file));
   std::filesystem::remove(target_);
   const std::stop_source stop;

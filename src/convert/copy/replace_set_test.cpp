@@ -77,9 +77,9 @@ class ReplacingSets : public ::testing::Test {
     return folder_ / (std::to_string(version) + ".safetensors");
   }
 
-  static Result<Converted> write_set(const std::filesystem::path& from, const std::filesystem::path& target,
-                                     int shards, bool seal, io::Port& port,
-                                     IfExists if_exists = IfExists::replace) {
+  static Result<ConversionReport> write_set(const std::filesystem::path& from,
+                                            const std::filesystem::path& target, int shards, bool seal,
+                                            io::Port& port, IfExists if_exists = IfExists::replace) {
     const auto model = HT_TRY(Model::open(from, {.port = &port}));
     return convert(model, target, {.shard_bytes = bytes_of_shard(shards)},
                    {.if_exists = if_exists, .seal = seal});
@@ -198,7 +198,7 @@ class ReplacingSets : public ::testing::Test {
       EXPECT_EQ(models_in(set_).value(), std::vector{set_});
       if (replacement.sealed) {
         const auto verified = compare_with_seal(set_);
-        EXPECT_TRUE(replacement.extension == ".gguf" || (verified && verified->ok()));
+        EXPECT_TRUE(replacement.extension == ".gguf" || (verified && verified->is_intact()));
         const auto sealed = ht::verify(*open_by_name(replacement));
         EXPECT_TRUE(sealed) << to_string(sealed.error());
       }
@@ -242,28 +242,29 @@ class ReplacingSets : public ::testing::Test {
 };
 
 TEST_F(ReplacingSets, killed_after_any_call_is_old_or_new) {
-  check_all_kills({.name = "3 by 3", .extension = ".safetensors"});
-  check_all_kills({.name = "3 by 5", .extension = ".safetensors", .shards = 5});
+  check_all_kills({.name = "3 shards by 3", .extension = ".safetensors"});
+  check_all_kills({.name = "3 shards by 5", .extension = ".safetensors", .shards = 5});
 }
 
 TEST_F(ReplacingSets, killed_after_any_call_is_old_or_new_with_its_seal) {
-  check_all_kills({.name = "3 by 3, sealed", .extension = ".safetensors", .sealed = true});
-  check_all_kills({.name = "3 by 5, sealed", .extension = ".safetensors", .shards = 5, .sealed = true});
+  check_all_kills({.name = "3 shards by 3, sealed", .extension = ".safetensors", .sealed = true});
+  check_all_kills(
+      {.name = "3 shards by 5, sealed", .extension = ".safetensors", .shards = 5, .sealed = true});
 }
 
 TEST_F(ReplacingSets, killed_after_any_call_with_named_temporary_files_is_old_or_new) {
-  check_all_kills({.name = "3 by 3", .extension = ".safetensors", .nameless = false});
-  check_all_kills({.name = "3 by 5", .extension = ".gguf", .shards = 5, .nameless = false});
+  check_all_kills({.name = "3 shards by 3", .extension = ".safetensors", .nameless = false});
+  check_all_kills({.name = "3 shards by 5", .extension = ".gguf", .shards = 5, .nameless = false});
 }
 
 TEST_F(ReplacingSets, split_gguf_killed_after_any_call_is_old_or_new) {
-  check_all_kills({.name = "3 by 3", .extension = ".gguf"});
-  check_all_kills({.name = "3 by 5, sealed", .extension = ".gguf", .shards = 5, .sealed = true});
+  check_all_kills({.name = "3 shards by 3", .extension = ".gguf"});
+  check_all_kills({.name = "3 shards by 5, sealed", .extension = ".gguf", .shards = 5, .sealed = true});
 }
 
 TEST_F(ReplacingSets, killed_after_any_call_onto_itself_is_old_or_new) {
-  check_all_kills({.name = "3 by 5", .extension = ".safetensors", .shards = 5, .onto_itself = true});
-  check_all_kills({.name = "3 by 5", .extension = ".gguf", .shards = 5, .onto_itself = true});
+  check_all_kills({.name = "3 shards by 5", .extension = ".safetensors", .shards = 5, .onto_itself = true});
+  check_all_kills({.name = "3 shards by 5", .extension = ".gguf", .shards = 5, .onto_itself = true});
 }
 
 // Starts a second writer at each call of the first one. It is refused, or runs before or after the first one.
@@ -276,7 +277,7 @@ TEST_F(ReplacingSets, two_writers_leave_the_set_of_one) {
     SCOPED_TRACE("before call " + std::to_string(call));
     write_old(replacement);
     FaultyPort port;
-    std::optional<Result<Converted>> second;
+    std::optional<Result<ConversionReport>> second;
     port.before_each([&, left = call](Call now, int) mutable {
       if (changes_the_disk(now) && left-- == 0)
         second.emplace(write_set(source(1), target, 3, false, io::system_port()));
@@ -299,7 +300,7 @@ TEST_F(ReplacingSets, two_writers_leave_the_set_of_one) {
 
 // Kills two writers: the first after some call, the second while it completes the work of the first.
 TEST_F(ReplacingSets, killed_while_finishing_is_old_or_new) {
-  const ReplacementCase replacement{.name = "3 by 3", .extension = ".safetensors", .sealed = true};
+  const ReplacementCase replacement{.name = "3 shards by 3", .extension = ".safetensors", .sealed = true};
   for (int first = 20; first < 80; first += 6) {
     for (int second = 0; second < 24; second += 4) {
       SCOPED_TRACE(std::to_string(first) + ", " + std::to_string(second));
@@ -318,7 +319,7 @@ TEST_F(ReplacingSets, killed_while_finishing_is_old_or_new) {
 
 // Writers of other files leave the temporary files of a journal alone.
 TEST_F(ReplacingSets, unfinished_set_survives_writers_of_other_files) {
-  const ReplacementCase replacement{.name = "3 by 3", .extension = ".safetensors"};
+  const ReplacementCase replacement{.name = "3 shards by 3", .extension = ".safetensors"};
   write_old(replacement);
   for (int call = 20;; ++call) {
     ASSERT_FALSE(replace_and_kill(replacement, call));
@@ -398,7 +399,7 @@ TEST_F(ReplacingSets, fresh_set_replaces_the_seal_of_removed_files) {
   }
   const auto done = write_set(source(2), set_ / "m.safetensors", 3, true, io::system_port(), IfExists::fail);
   ASSERT_TRUE(done) << to_string(done.error());
-  EXPECT_TRUE(compare_with_seal(set_)->ok());
+  EXPECT_TRUE(compare_with_seal(set_)->is_intact());
 }
 
 TEST_F(ReplacingSets, target_may_be_named_like_a_shard) {
@@ -431,7 +432,7 @@ TEST_F(ReplacingSets, single_file_may_have_any_name) {
 }
 
 TEST_F(ReplacingSets, edit_and_seal_of_a_member_are_writers_of_the_set) {
-  const ReplacementCase replacement{.name = "3 by 3", .extension = ".safetensors"};
+  const ReplacementCase replacement{.name = "3 shards by 3", .extension = ".safetensors"};
   write_old(replacement);
   const auto shard = set_ / "m-00001-of-00003.safetensors";
   const std::vector<MetadataEdit> edits{{.key = "key", .value = std::string(100, 'v')}};

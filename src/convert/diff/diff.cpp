@@ -430,9 +430,11 @@ bool Differences::Metadata::empty() const noexcept {
   return only_a.empty() && only_b.empty() && differ.empty();
 }
 
-bool Differences::same_tensors() const noexcept { return only_a.empty() && only_b.empty() && differ.empty(); }
+bool Differences::has_same_tensors() const noexcept {
+  return only_a.empty() && only_b.empty() && differ.empty();
+}
 
-bool Differences::same() const noexcept { return same_tensors() && metadata.empty(); }
+bool Differences::is_same() const noexcept { return has_same_tensors() && metadata.empty(); }
 
 std::string_view to_string(Differences::Kind kind) noexcept {
   switch (kind) {

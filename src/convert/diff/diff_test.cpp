@@ -39,7 +39,7 @@ TEST_F(Diff, equal_tensors_are_equal_in_every_format) {
   for (const auto& a : models) {
     for (const auto& b : models) {
       const auto found = compared(a, b);
-      EXPECT_TRUE(found.same_tensors()) << a.catalog().format() << " " << b.catalog().format();
+      EXPECT_TRUE(found.has_same_tensors()) << a.catalog().format() << " " << b.catalog().format();
     }
   }
 }
@@ -57,8 +57,8 @@ TEST_F(Diff, names_in_only_one_model_are_in_file_order) {
   EXPECT_EQ(found.only_a, (Names{"z", "c", "y"}));
   EXPECT_EQ(found.only_b, (Names{"w", "d"}));
   EXPECT_TRUE(found.differ.empty());
-  EXPECT_FALSE(found.same());
-  EXPECT_FALSE(found.same_tensors());
+  EXPECT_FALSE(found.is_same());
+  EXPECT_FALSE(found.has_same_tensors());
 }
 
 TEST_F(Diff, tensors_named_by_their_files_are_compared) {
@@ -188,7 +188,7 @@ TEST_F(Diff, byte_order_and_element_order_are_ignored) {
   }
 }
 
-TEST_F(Diff, each_part_of_a_complex_number_has_its_byte_order) {
+TEST_F(Diff, each_part_of_a_complex_number_is_byte_swapped) {
   const auto little = one("a", C64::tag, {2}, stored<float>({1, 2, 3, 4}));
   expect_same(little, opened("t.npy", npy_file(">c8", false, "(2,)", stored<float>({1, 2, 3, 4}, true))));
 }
@@ -285,13 +285,14 @@ TEST_F(Diff, metadata_is_compared_by_key_type_and_value) {
   EXPECT_EQ(found.metadata.only_b, (Names{"y", "c"}));
   EXPECT_EQ(found.metadata.differ, (Names{"type", "value"}));
   EXPECT_FALSE(found.metadata.empty());
-  EXPECT_TRUE(found.same_tensors());
-  EXPECT_FALSE(found.same());
+  EXPECT_TRUE(found.has_same_tensors());
+  EXPECT_FALSE(found.is_same());
 }
 
 TEST_F(Diff, metadata_of_equal_text_is_equal_across_formats) {
   const auto text = [](Metadata& metadata) { return metadata.add("made_by", "a test"); };
-  EXPECT_TRUE(compared(make_model("a", "gguf", {}, text), make_model("b", "safetensors", {}, text)).same());
+  EXPECT_TRUE(
+      compared(make_model("a", "gguf", {}, text), make_model("b", "safetensors", {}, text)).is_same());
 }
 
 }  // namespace

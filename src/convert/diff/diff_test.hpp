@@ -122,8 +122,8 @@ class Diff : public ::testing::Test {
   }
 
   static void expect_same(const Model& a, const Model& b, std::optional<double> tolerance = {}) {
-    EXPECT_TRUE(compared(a, b, tolerance).same());
-    EXPECT_TRUE(compared(b, a, tolerance).same());
+    EXPECT_TRUE(compared(a, b, tolerance).is_same());
+    EXPECT_TRUE(compared(b, a, tolerance).is_same());
   }
 
   TemporaryFolder folder_;

@@ -241,7 +241,7 @@ class ModuleWriter {
                       .with_hint(hint));
     };
     if (entry.name.empty()) {
-      // MLIR parses an empty symbol, but cannot parse the text that it prints for it.
+      // MLIR can parse an empty symbol, but not the text that it prints for an empty symbol.
       return refuse(Error(ErrorCode::bad_name, "symbol_has_a_name",
                           "tensor name is empty but an MLIR symbol needs a name"),
                     "name the tensor with --rename");
@@ -410,7 +410,7 @@ Result<void> check_mlir_target(const std::filesystem::path& module,
                     other);
     }
     if (stat && options.if_exists == IfExists::fail) {
-      return refuse(ErrorCode::already_exists, "module_does_not_exist", "already exists",
+      return refuse(ErrorCode::already_exists, "module_does_not_exist", "file already exists",
                     "choose another FILE for --emit-mlir, or replace it and DST with --force");
     }
     return {};

@@ -135,7 +135,7 @@ class MlirOpt(unittest.TestCase):
         for line, row in zip(lines, rows):
             self.assertIn(f'#stream.parameter.named<"sc\\22ope"::"{row[0]}"> : tensor<', line)
 
-    def test_ranks_and_dimensions_of_zero(self):
+    def test_scalars_and_empty_tensors_have_their_values(self):
         entries = [("scalar", note("float32", []), struct.pack("<f", 1)), ("truth", note("bool", []), b"\1"),
                    ("empty", note("float32", [0, 4]), b""), ("no_truth", note("bool", [2, 0]), b""), ("untyped", "", b""),
                    ("deep", note("bool", [1, 1, 2, 1]), b"\0\1")]
@@ -146,7 +146,7 @@ class MlirOpt(unittest.TestCase):
             self.assertIn(f"initial_value = {value}", line)
         self.assertEqual(len(self.read_by_mlir(self.emitted("generic", entries, "0"))), len(entries))
 
-    def test_splats(self):
+    def test_splats_have_their_values(self):
         entries = [("f", note("float32", [2, 2]), 16, struct.pack("<f", 1.5)), ("nan", note("float32", [2]), 8, struct.pack("<I", 0xFFC00001)),
                    ("b", note("bool", [9]), 9, b"\1"), ("i", note("int4", [5]), 3, b"\xff"), ("c", note("complex64", [2]), 16, struct.pack("<2f", 1, 2)),
                    ("mixed", note("int8", [3]), 3, b"\1\2"), ("large", "", 2**40, b"\7")]
@@ -177,7 +177,7 @@ class MlirOpt(unittest.TestCase):
         text = self.emitted("generic", [("t", note("float32", [100, 1000]), data)], ALL)
         self.assertIn(f'dense<"0x{data.hex().upper()}"> : tensor<100x1000xf32>', self.read_by_mlir(text)[0])
 
-    def test_module_without_tensors(self):
+    def test_module_without_tensors_has_no_globals(self):
         self.assertEqual(self.read_by_mlir(self.emitted("generic", [], "0")), [])
 
 

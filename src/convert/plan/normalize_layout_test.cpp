@@ -198,7 +198,7 @@ TEST_F(ConvertRelayout, gguf_has_one_byte_order) {
   }
   const auto plan = plan_from(std::move(builder).build().value(), {}, "x.gguf", {});
   ASSERT_TRUE(plan) << to_string(plan.error());
-  EXPECT_TRUE(std::holds_alternative<PartOrigin::Relaid>(plan->files[0].parts[0].from));
+  EXPECT_TRUE(std::holds_alternative<PartOrigin::Reordered>(plan->files[0].parts[0].from));
   EXPECT_TRUE(std::holds_alternative<PartOrigin::Stored>(plan->files[0].parts[1].from));
 }
 
@@ -223,7 +223,7 @@ TEST_F(ConvertRelayout, byte_swaps_tensors_stored_as_bytes_once) {
       opened("t.npy", testing::npy_file(">u4", true, "(2, 2)", stored<std::uint32_t>({1, 3, 2, 4}, true)));
   const auto intermediate = converted(numbers, "gguf", "t").value();
   EXPECT_TRUE(intermediate.lost_tensors.contains("t"));
-  const auto raw = intermediate.model.raw("t").value();
+  const auto raw = intermediate.model.storage("t").value();
   EXPECT_TRUE(std::ranges::equal(raw.bytes(), bytes_of(stored<std::uint32_t>({1, 2, 3, 4}))));
 }
 

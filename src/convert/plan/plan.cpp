@@ -246,14 +246,14 @@ class Planner {
     return file;
   }
 
-  static PartOrigin::Relaid relaid(const TargetTensor& tensor, PlannedFile& file) {
+  static PartOrigin::Reordered relaid(const TargetTensor& tensor, PlannedFile& file) {
     file.relayouts.push_back(tensor.relayout);
     return {.file = tensor.entry.file,
             .offset = tensor.entry.offset,
             .relayout = static_cast<std::uint32_t>(file.relayouts.size() - 1)};
   }
 
-  static PartOrigin::Retyped converted(const TargetTensor& tensor, PlannedFile& file) {
+  static PartOrigin::Converted converted(const TargetTensor& tensor, PlannedFile& file) {
     file.changes.push_back(*tensor.change);
     return {.file = tensor.entry.file,
             .offset = tensor.entry.offset,

@@ -11,7 +11,7 @@ namespace ht::inline v1 {
 /// Like an entry of a Catalog, but mutable and free to be reordered.
 struct TargetTensor {
   std::string name;
-  /// The entry in the source, with the old name.
+  /// The entry in the target, but with the name, file and offset that the tensor has in the source.
   Entry entry;
   /// The bytes, if they are not in a file of the source.
   std::optional<Bytes> memory{};

@@ -39,9 +39,9 @@ std::int64_t left_in_buffer(const Operand& operand, std::int64_t element, std::i
 }
 
 Result<std::optional<Place>> only_buffer(const Operand& operand) {
-  const auto reach = HT_TRY(layout::reach(operand.extents, operand.strides));
-  const auto low = (operand.first + reach.lowest) / operand.buffer_elements;
-  if (low != (operand.first + reach.highest) / operand.buffer_elements) return std::optional<Place>();
+  const auto offsets = HT_TRY(layout::offset_range(operand.extents, operand.strides));
+  const auto low = (operand.first + offsets.lowest) / operand.buffer_elements;
+  if (low != (operand.first + offsets.highest) / operand.buffer_elements) return std::optional<Place>();
   return std::optional(place_of(operand, operand.first));
 }
 
@@ -61,7 +61,7 @@ Result<Operand> make_contiguous(const Call& call, const Operand& x, Storage& own
   if (!bytes) {
     return fail(
         Error(ErrorCode::size_overflow, "copy_size_fits_64_bits",
-              format_text("a copy of a tensor of shape {} exceeds 2^64 bytes", layout::to_text(x.dims())))
+              format_text("a copy of a tensor of shape {} exceeds 2^64-1 bytes", layout::to_text(x.dims())))
             .with_hint("reduce or split the tensor before it is broadcast"));
   }
   owner = HT_TRY(

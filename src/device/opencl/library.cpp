@@ -30,7 +30,7 @@ Result<Library> load_library(const char* name) {
       find("clReleaseEvent", found.release_event);
   if (complete) return found;
   return fail(Error(ErrorCode::device_unavailable, "opencl_library_is_installed",
-                    format_text("{} cannot be loaded", name))
+                    format_text("{} cannot be loaded or lacks a function of OpenCL 1.2", name))
                   .with_hint("install an OpenCL runtime, for instance the package pocl-opencl-icd"));
 }
 
@@ -40,9 +40,9 @@ const Result<Library>& library() noexcept {
 }
 
 Error call_error(cl_int status, std::string_view action, SourceLine where) {
-  const bool memory = status == CL_MEM_OBJECT_ALLOCATION_FAILURE || status == CL_OUT_OF_RESOURCES ||
-                      status == CL_OUT_OF_HOST_MEMORY || status == CL_INVALID_BUFFER_SIZE;
-  if (memory) {
+  const bool is_out_of_memory = status == CL_MEM_OBJECT_ALLOCATION_FAILURE || status == CL_OUT_OF_RESOURCES ||
+                                status == CL_OUT_OF_HOST_MEMORY || status == CL_INVALID_BUFFER_SIZE;
+  if (is_out_of_memory) {
     return Error(ErrorCode::out_of_memory, "device_has_memory",
                  format_text("out of memory on the OpenCL device: cannot {} (status {})", action, status),
                  where)

@@ -112,7 +112,7 @@ kernel void norm(global const Number* x, ulong x0, global const Weight* weight, 
   }
 }
 // x / (1 + e^-z), computed from e^-|z|, which does not overflow. -0 where x is -infinity.
-Number weighted(Number x, Number z) {
+Number times_sigmoid(Number x, Number z) {
   const Number power = exp(-fabs(z));
   const Number product = x * (z < 0 ? power : NUMBER(1.0)) / (NUMBER(1.0) + power);
   return x == -INFINITY ? -NUMBER(0.0) : product;
@@ -120,12 +120,12 @@ Number weighted(Number x, Number z) {
 kernel void silu(global const Number* x, ulong x0, global const Number* unused, ulong unused0, global Number* out,
                  ulong out0, ulong n) {
   const ulong i = get_global_id(0);
-  if (i < n) out[out0 + i] = weighted(x[x0 + i], x[x0 + i]);
+  if (i < n) out[out0 + i] = times_sigmoid(x[x0 + i], x[x0 + i]);
 }
 kernel void swiglu(global const Number* gate, ulong gate0, global const Number* x, ulong x0, global Number* out,
                    ulong out0, ulong n) {
   const ulong i = get_global_id(0);
-  if (i < n) out[out0 + i] = weighted(gate[gate0 + i], gate[gate0 + i]) * x[x0 + i];
+  if (i < n) out[out0 + i] = times_sigmoid(gate[gate0 + i], gate[gate0 + i]) * x[x0 + i];
 }
 // x/2 · erfc(-x / √2) avoids a difference of nearly equal numbers.
 kernel void gelu(global const Number* x, ulong x0, global const Number* unused, ulong unused0, global Number* out,
@@ -143,7 +143,7 @@ kernel void gelu_tanh(global const Number* x, ulong x0, global const Number* unu
   if (i >= n) return;
   const Number value = x[x0 + i];
   const Number cubed = value + NUMBER(0.044715) * value * value * value;
-  out[out0 + i] = weighted(value, NUMBER(1.59576912160573071176) * cubed);
+  out[out0 + i] = times_sigmoid(value, NUMBER(1.59576912160573071176) * cubed);
 }
 // Rotates each element with the other element of its pair; copies the elements after the pairs.
 kernel void rope(global const Number* x, ulong x0, global const Number* cosines, ulong cosines0,

@@ -72,7 +72,7 @@ Result<Machine> list_machine() {
 
 // Never destroyed, because driver threads may outlive static objects.
 const Result<Machine>& machine() {
-  // Drivers start threads, which may read mapped pages.
+  // Drivers start threads, which inherit the signal mask and may read mapped pages.
   static const auto* const listed = [] {
     const UnblockedSigbus unblocked;
     return new Result<Machine>(list_machine());

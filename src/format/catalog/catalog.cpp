@@ -104,9 +104,12 @@ Result<void> check_entry(const Entry& entry, std::span<const std::int64_t> more_
     return refuse(ErrorCode::out_of_bounds, "entry_file_is_in_the_file_list",
                   format_text("file number {} is out of range; the catalog has {} files", entry.file, files));
   }
-  const auto is_negative = [](std::int64_t dim) { return dim < 0; };
-  if (std::ranges::any_of(entry.dims, is_negative) || std::ranges::any_of(more_dims, is_negative)) {
-    return refuse(ErrorCode::bad_shape, "dims_are_not_negative", "a dimension is negative");
+  for (const auto dims : {entry.dims, more_dims}) {
+    const auto negative = std::ranges::find_if(dims, [](std::int64_t dim) { return dim < 0; });
+    if (negative != dims.end()) {
+      return refuse(ErrorCode::bad_shape, "dims_are_not_negative",
+                    format_text("dimension {} is negative", *negative));
+    }
   }
   return {};
 }

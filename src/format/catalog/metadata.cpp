@@ -91,7 +91,7 @@ std::optional<std::int64_t> MetaValue::integer() const noexcept {
   return signed_number(type_, bytes_);
 }
 
-std::optional<std::uint64_t> MetaValue::natural() const noexcept {
+std::optional<std::uint64_t> MetaValue::unsigned_integer() const noexcept {
   if (const auto number = signed_number(type_, bytes_)) return checked::narrow<std::uint64_t>(*number);
   return unsigned_number(type_, bytes_);
 }

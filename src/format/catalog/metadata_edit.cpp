@@ -111,7 +111,8 @@ bool append_list(Writer& out, MetaType type, std::string_view text) {
   return !failed && lists == 1;
 }
 
-// The bytes of `MetaValue::bytes`. `dtype_mismatch` if the text is not a value of the type.
+// Converts the text to a value in the form of `MetaValue::bytes`. `dtype_mismatch` if the text is not a value
+// of the type.
 Result<std::vector<std::byte>> value_of_text(std::string_view text, const MetadataEdit::Type& type) {
   Writer value(ByteOrder::little);
   const bool is_list = type.type == MetaType::array;
@@ -192,7 +193,7 @@ bool describes_layout(const Metadata::Item& item) noexcept {
   return item.key == format_gguf::alignment_key || item.key.starts_with(split_prefix) || is_padding(item);
 }
 
-Result<Metadata> edited(const Metadata& metadata, std::span<const MetadataEdit> edits) {
+Result<Metadata> apply_edits(const Metadata& metadata, std::span<const MetadataEdit> edits) {
   return without_bad_alloc([&]() -> Result<Metadata> {
     std::vector<Slot> items;
     items.reserve(metadata.size());

@@ -22,11 +22,13 @@ std::vector<std::string> keys_of(const Metadata& metadata) {
   return keys;
 }
 
-Result<Metadata> after(const std::vector<MetadataEdit>& edits) { return edited(sample_metadata(), edits); }
+Result<Metadata> after(const std::vector<MetadataEdit>& edits) {
+  return apply_edits(sample_metadata(), edits);
+}
 
 // Sets a key to this text and returns the bytes of its value.
 Result<std::vector<std::byte>> value_of_text(const std::string& text, const MetadataEdit::Type& type) {
-  const auto metadata = edited({}, std::vector<MetadataEdit>{{.key = "k", .value = text, .type = type}});
+  const auto metadata = apply_edits({}, std::vector<MetadataEdit>{{.key = "k", .value = text, .type = type}});
   if (!metadata) return fail(metadata.error());
   const auto value = metadata->find("k").value();
   EXPECT_EQ(value.type(), type.type);
@@ -41,7 +43,7 @@ TEST(MetadataEdit, keeps_the_position_and_the_type_of_a_key) {
   const auto metadata = after({{.key = "b", .value = "200"}, {.key = "c", .value = "-0.1"}}).value();
   EXPECT_EQ(keys_of(metadata), (std::vector<std::string>{"a", "b", "c"}));
   EXPECT_EQ(metadata.find("b")->type(), MetaType::u8);
-  EXPECT_EQ(metadata.find("b")->natural(), 200U);
+  EXPECT_EQ(metadata.find("b")->unsigned_integer(), 200U);
   EXPECT_EQ(metadata.find("c")->real(), static_cast<double>(-0.1F));
   EXPECT_EQ(metadata.find("a")->text(), "text");
 }
@@ -136,9 +138,9 @@ TEST(MetadataEdit, reads_numbers_of_every_type) {
     EXPECT_EQ(number("100", type), 100) << to_string(type);
   }
   EXPECT_EQ(number("-9223372036854775808", MetaType::i64), -0x1p63);
-  EXPECT_EQ(
-      MetaValue(MetaType::u64, value_of_text("18446744073709551615", {MetaType::u64}).value()).natural(),
-      UINT64_MAX);
+  EXPECT_EQ(MetaValue(MetaType::u64, value_of_text("18446744073709551615", {MetaType::u64}).value())
+                .unsigned_integer(),
+            UINT64_MAX);
   EXPECT_TRUE(std::isnan(number("NaN", MetaType::f32)));
   EXPECT_EQ(number("-Infinity", MetaType::f64), -INFINITY);
 }

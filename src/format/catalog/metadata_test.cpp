@@ -62,7 +62,7 @@ TEST(Metadata, numbers_are_added_as_their_types) {
   EXPECT_TRUE(metadata.add("flag", true));
   ASSERT_TRUE(metadata.index());
   EXPECT_EQ(metadata.find("whole")->type(), MetaType::u32);
-  EXPECT_EQ(metadata.find("whole")->natural(), 7U);
+  EXPECT_EQ(metadata.find("whole")->unsigned_integer(), 7U);
   EXPECT_EQ(metadata.find("signed")->type(), MetaType::i64);
   EXPECT_EQ(metadata.find("signed")->integer(), -7);
   EXPECT_EQ(metadata.find("real")->type(), MetaType::f32);
@@ -94,7 +94,7 @@ TEST(Metadata, refers_to_values_in_the_memory_of_their_owner) {
   const Metadata copy = metadata;
   metadata = {};
   ASSERT_EQ(copy.size(), 3U);
-  EXPECT_EQ(copy[0].value.natural(), 1U);
+  EXPECT_EQ(copy[0].value.unsigned_integer(), 1U);
   EXPECT_EQ(copy.find("shared")->text(), "a long text");
   EXPECT_EQ(copy.find("shared")->bytes().data(), bytes.data());
   EXPECT_EQ(copy[2].value.text(), "text");
@@ -119,12 +119,12 @@ TEST(Metadata, numbers_keep_their_types) {
   std::vector<std::byte> keep;
   EXPECT_EQ(scalar(MetaType::u8, std::uint8_t{200}, keep).integer(), 200);
   EXPECT_EQ(scalar(MetaType::i8, std::int8_t{-3}, keep).integer(), -3);
-  EXPECT_EQ(scalar(MetaType::i8, std::int8_t{-3}, keep).natural(), std::nullopt);
-  EXPECT_EQ(scalar(MetaType::u16, std::uint16_t{60'000}, keep).natural(), 60'000U);
+  EXPECT_EQ(scalar(MetaType::i8, std::int8_t{-3}, keep).unsigned_integer(), std::nullopt);
+  EXPECT_EQ(scalar(MetaType::u16, std::uint16_t{60'000}, keep).unsigned_integer(), 60'000U);
   EXPECT_EQ(scalar(MetaType::i16, std::int16_t{-3}, keep).integer(), -3);
   EXPECT_EQ(scalar(MetaType::u32, std::uint32_t{4'000'000'000}, keep).integer(), 4'000'000'000);
-  EXPECT_EQ(scalar(MetaType::i32, std::int32_t{7}, keep).natural(), 7U);
-  EXPECT_EQ(scalar(MetaType::u64, UINT64_MAX, keep).natural(), UINT64_MAX);
+  EXPECT_EQ(scalar(MetaType::i32, std::int32_t{7}, keep).unsigned_integer(), 7U);
+  EXPECT_EQ(scalar(MetaType::u64, UINT64_MAX, keep).unsigned_integer(), UINT64_MAX);
   EXPECT_EQ(scalar(MetaType::u64, UINT64_MAX, keep).integer(), std::nullopt);
   EXPECT_EQ(scalar(MetaType::i64, INT64_MIN, keep).integer(), INT64_MIN);
   EXPECT_EQ(scalar(MetaType::f32, 1.5F, keep).real(), 1.5);
@@ -142,7 +142,7 @@ TEST(Metadata, a_mismatched_type_returns_nullopt) {
   EXPECT_FALSE(number.array());
   std::vector<std::byte> other;
   EXPECT_FALSE(scalar(MetaType::f32, 1.0F, other).integer());
-  EXPECT_FALSE(scalar(MetaType::f32, 1.0F, other).natural());
+  EXPECT_FALSE(scalar(MetaType::f32, 1.0F, other).unsigned_integer());
 }
 
 TEST(Metadata, arrays_are_read_in_sequence) {

@@ -101,7 +101,8 @@ detail::NameStore& detail::own_names(std::shared_ptr<NameStore>& names) {
   } else if (names.use_count() > 1) {
     names = std::make_shared<NameStore>(*names);
   } else {
-    // Reads of a copy that another thread has destroyed happen before the changes by this thread.
+    // Another thread may have read the names through a copy that it then destroyed. The fence orders those
+    // reads before the changes by this thread.
     std::atomic_thread_fence(std::memory_order_acquire);
   }
   return *names;

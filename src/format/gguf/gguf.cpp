@@ -95,7 +95,7 @@ Result<std::uint64_t> read_alignment(const std::vector<Pair>& pairs, const Metad
                        "metadata key '{}' has type {} but must be u32", alignment_key,
                        to_string(value.type())));
   }
-  const std::uint64_t alignment = *value.natural();
+  const std::uint64_t alignment = *value.unsigned_integer();
   if (!std::has_single_bit(alignment)) {
     return fail(broken(ErrorCode::bad_header, "gguf_alignment_is_a_power_of_two", {offset},
                        "metadata key '{}' is {}, which is not a power of two", alignment_key, alignment));
@@ -221,8 +221,8 @@ Result<void> read_tensors(Reader& reader, std::uint64_t count, DataPlan& plan, C
 
 }  // namespace
 
-Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options) {
-  Reader reader(seen.prefix(), file_bytes,
+Result<ParseResult> parse(const FileParts& parts, std::uint64_t file_bytes, const ParseOptions& options) {
+  Reader reader(parts.prefix(), file_bytes,
                 options.max_header_bytes != 0 ? options.max_header_bytes : default_max_header_bytes);
   // The whole header is checked before any of it is copied.
   const Counts counts = read_counts(reader);
@@ -232,10 +232,10 @@ Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOpti
   if (!reader.ok()) return std::move(reader).stop_reason();
 
   CatalogBuilder builder("gguf");
-  HT_TRY(add_metadata(pairs, reader.order(), seen.owner(), builder.metadata()));
+  HT_TRY(add_metadata(pairs, reader.order(), parts.owner(), builder.metadata()));
   // A duplicate key is reported before its consequences, such as a wrong alignment.
   HT_TRY(builder.metadata().index());
-  const auto alignment = HT_TRY(read_alignment(pairs, builder.metadata(), seen.prefix().data()));
+  const auto alignment = HT_TRY(read_alignment(pairs, builder.metadata(), parts.prefix().data()));
   // Cannot overflow: the header is within the file and the alignment is a u32.
   DataPlan plan{.begin = *checked::align_up(reader.at(), alignment), .alignment = alignment};
   // A file without tensors has no data.

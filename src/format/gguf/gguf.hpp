@@ -30,12 +30,12 @@ inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{256} << 
 
 /// The header does not store its length. If it continues after the bytes read so far, `parse` requests a
 /// longer prefix.
-[[nodiscard]] Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes,
-                                   const ParseOptions& options = {});
+[[nodiscard]] Result<ParseResult> parse(const FileParts& parts, std::uint64_t file_bytes,
+                                        const ParseOptions& options = {});
 
 /// The file is big-endian if the tensors are. An alignment that the layout requires is stored in the
 /// metadata.
-[[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout);
+[[nodiscard]] Result<EncodedFile> encode(const Catalog& catalog, const EncodeOptions& layout);
 
 /// The key of a string of spaces after all other values. It pads a header whose data must not move. A later
 /// edit takes the space that it needs from this string.

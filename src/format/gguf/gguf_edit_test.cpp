@@ -24,16 +24,16 @@ GgufFile with_text(const std::string& text, std::endian order = std::endian::lit
 struct After {
   Catalog catalog;
   std::vector<std::byte> header;
-  std::uint64_t old_bytes = 0;
+  std::uint64_t replaced_bytes = 0;
 };
 
 Result<After> after(const std::vector<std::byte>& file, const std::vector<MetadataEdit>& edits,
                     bool grow = false) {
   const auto catalog = std::get<Catalog>(parse(file, file.size()).value());
-  const auto metadata = HT_TRY(edited(catalog.metadata(), edits));
+  const auto metadata = HT_TRY(apply_edits(catalog.metadata(), edits));
   auto header = HT_TRY(edit({file, file.size(), catalog, metadata, grow}));
-  EXPECT_TRUE(catalog.empty() || header.old_bytes == catalog[0].offset);
-  auto parsed = parse(header.bytes, header.bytes.size() + file.size() - header.old_bytes);
+  EXPECT_TRUE(catalog.empty() || header.replaced_bytes == catalog[0].offset);
+  auto parsed = parse(header.bytes, header.bytes.size() + file.size() - header.replaced_bytes);
   EXPECT_TRUE(parsed) << to_string(parsed.error());
   auto now = std::get<Catalog>(*std::move(parsed));
   EXPECT_EQ(now.size(), catalog.size());
@@ -42,7 +42,7 @@ Result<After> after(const std::vector<std::byte>& file, const std::vector<Metada
     EXPECT_EQ(now[0].byte_order, catalog[0].byte_order);
     EXPECT_EQ(now[0].name, catalog[0].name);
   }
-  return After{std::move(now), std::move(header.bytes), header.old_bytes};
+  return After{std::move(now), std::move(header.bytes), header.replaced_bytes};
 }
 
 // Returns the metadata without the padding value.
@@ -60,10 +60,10 @@ TEST(GgufEdit, keeps_everything_else_byte_for_byte) {
   for (const auto order : {std::endian::little, std::endian::big}) {
     const auto file = all_values(order);
     const auto now = after(file.bytes(), {{.key = "u32", .value = "17"}}).value();
-    EXPECT_EQ(now.header.size(), now.old_bytes);
-    EXPECT_EQ(now.catalog.metadata().find("u32")->natural(), 17U);
+    EXPECT_EQ(now.header.size(), now.replaced_bytes);
+    EXPECT_EQ(now.catalog.metadata().find("u32")->unsigned_integer(), 17U);
     auto expected = file.bytes();
-    expected.resize(now.old_bytes);
+    expected.resize(now.replaced_bytes);
     std::size_t differences = 0;
     for (std::size_t i = 0; i < expected.size(); ++i) differences += expected[i] == now.header[i] ? 0 : 1;
     EXPECT_LE(differences, 4U);
@@ -79,7 +79,7 @@ TEST(GgufEdit, pads_a_shorter_header_and_reuses_the_padding) {
     for (std::size_t length = 0; length <= 200; ++length) {
       const auto file = with_text(std::string(200, 'x'), order);
       const auto now = after(file.bytes(), {{.key = "text", .value = std::string(length, 'y')}}).value();
-      ASSERT_EQ(now.header.size(), now.old_bytes) << length;
+      ASSERT_EQ(now.header.size(), now.replaced_bytes) << length;
       EXPECT_EQ(now.catalog.metadata().find("text")->text(), std::string(length, 'y'));
       auto whole = file.bytes();
       std::ranges::copy(now.header, whole.begin());
@@ -141,12 +141,18 @@ TEST(GgufEdit, edits_keep_the_layout) {
   EXPECT_EQ(rule(aligned, {.key = "general.alignment", .value = "64"}), "") << "the value is unchanged";
 }
 
-TEST(GgufEdit, other_text_under_the_padding_key_is_kept) {
+TEST(GgufEdit, padding_key_is_unused) {
   GgufFile file;
   file.header(1, 2).key(pad_key, MetaType::string).text("mine");
   file.key("text", MetaType::string).text(std::string(100, 'x'));
   file.tensor("t", {16}, 0, 0).pad().zeros(64);
-  EXPECT_EQ(after(file.bytes(), {{.key = "text"}}).error().rule(), "header_can_be_padded");
+  for (const bool grow : {false, true}) {
+    const auto refused = after(file.bytes(), {{.key = "text"}}, grow);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code(), ErrorCode::duplicate_key);
+    EXPECT_EQ(refused.error().rule(), "padding_key_is_unused");
+    EXPECT_EQ(refused.error().hint(), "remove or rename the key 'htensor.pad'");
+  }
   EXPECT_EQ(after(file.bytes(), {{.key = "text", .value = std::string(90, 'y')}})
                 ->catalog.metadata()
                 .find(pad_key)

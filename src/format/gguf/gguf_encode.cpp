@@ -59,13 +59,13 @@ Result<TensorType> check_type(const Entry& entry) {
 Result<std::uint64_t> choose_alignment(const Catalog& catalog, const EncodeOptions& layout) {
   std::uint64_t alignment = default_alignment;
   if (const auto stored = catalog.metadata().find(alignment_key)) {
-    if (stored->type() != MetaType::u32 || !std::has_single_bit(*stored->natural())) {
+    if (stored->type() != MetaType::u32 || !std::has_single_bit(*stored->unsigned_integer())) {
       return fail(
           Error(ErrorCode::would_lose, "gguf_alignment_key_is_a_u32_power_of_two",
                 format_text("metadata key '{}' is not a u32 power of two, as GGUF requires", alignment_key))
               .with_hint("remove the key from the source with `htensor meta SRC rm general.alignment`"));
     }
-    alignment = *stored->natural();
+    alignment = *stored->unsigned_integer();
   }
   if (layout.alignment == 0) return alignment;
   if (!std::has_single_bit(layout.alignment) || !checked::narrow<std::uint32_t>(layout.alignment)) {
@@ -123,7 +123,7 @@ Result<void> write_tensors(const Catalog& catalog, ByteOrder order, std::uint64_
 }
 
 /// Places the data after the header.
-Result<void> place_data(const Catalog& catalog, std::uint64_t alignment, Encoded& encoded) {
+Result<void> place_data(const Catalog& catalog, std::uint64_t alignment, EncodedFile& encoded) {
   DataPlan plan{.begin = *checked::align_up(encoded.header.size(), alignment), .alignment = alignment};
   encoded.offsets.reserve(catalog.size());
   for (const Entry& entry : catalog) {
@@ -147,7 +147,7 @@ struct OldHeader {
 };
 
 std::optional<OldHeader> read_header(const Format::HeaderEdit& edit) {
-  Reader reader(edit.seen, edit.file_bytes, UINT64_MAX);
+  Reader reader(edit.prefix, edit.file_bytes, UINT64_MAX);
   OldHeader old;
   reader.take(magic.size(), "magic");
   const Bytes version = reader.take(sizeof(std::uint32_t), "version");
@@ -162,7 +162,7 @@ std::optional<OldHeader> read_header(const Format::HeaderEdit& edit) {
   if (!reader.ok()) return std::nullopt;
   old.table = reader.since(table);
   if (const auto stored = edit.catalog.metadata().find(alignment_key)) {
-    old.alignment = stored->natural().value_or(default_alignment);
+    old.alignment = stored->unsigned_integer().value_or(default_alignment);
   }
   const auto begin = checked::align_up(reader.at(), old.alignment);
   if (!begin) return std::nullopt;
@@ -213,8 +213,14 @@ Result<std::optional<std::uint64_t>> choose_pad(std::uint64_t free, const OldHea
                                                 const Metadata& metadata) {
   if (free < old.alignment) return std::nullopt;
   const auto stored = metadata.find(pad_key);
-  const bool can_pad = free >= pad_overhead && (!stored || is_padding({pad_key, *stored}));
-  if (can_pad) return free - pad_overhead;
+  if (stored && !is_padding({pad_key, *stored})) {
+    return fail(Error(ErrorCode::duplicate_key, "padding_key_is_unused",
+                      format_text("metadata key '{}' has a value that is not padding, and the header needs "
+                                  "padding of {} bytes",
+                                  pad_key, free))
+                    .with_hint(format_text("remove or rename the key '{}'", pad_key)));
+  }
+  if (free >= pad_overhead) return free - pad_overhead;
   return fail(
       Error(ErrorCode::misaligned, "header_can_be_padded",
             format_text("the header would end {} bytes before the data, and padding needs at least {}", free,
@@ -253,7 +259,7 @@ std::vector<Error> warnings(const Catalog& catalog) {
   return found;
 }
 
-Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout) {
+Result<EncodedFile> encode(const Catalog& catalog, const EncodeOptions& layout) {
   const auto alignment = HT_TRY(choose_alignment(catalog, layout));
   const ByteOrder order = catalog.empty() ? ByteOrder::little : catalog[0].byte_order;
   Writer out(order);
@@ -262,7 +268,7 @@ Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout) {
   out.number(static_cast<std::uint64_t>(catalog.size()));
   HT_TRY(write_metadata(catalog.metadata(), alignment, out));
   HT_TRY(write_tensors(catalog, order, alignment, out));
-  Encoded encoded;
+  EncodedFile encoded;
   encoded.header = std::move(out.bytes());
   encoded.file_bytes = encoded.header.size();
   if (catalog.empty()) return encoded;
@@ -272,7 +278,7 @@ Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout) {
 
 std::uint64_t file_end(const Catalog& catalog, std::uint64_t data_end) {
   const auto alignment = catalog.metadata().find(alignment_key);
-  const auto multiple = alignment ? alignment->natural() : std::nullopt;
+  const auto multiple = alignment ? alignment->unsigned_integer() : std::nullopt;
   return checked::align_up(data_end, multiple.value_or(default_alignment)).value_or(UINT64_MAX);
 }
 
@@ -281,13 +287,13 @@ Result<Format::EditedHeader> edit(const Format::HeaderEdit& edit) {
   if (!old) return fail(incomplete_header(edit));
   HT_TRY(check_layout(edit.metadata, edit.catalog.metadata()));
   HT_TRY(check_layout(edit.catalog.metadata(), edit.metadata));
-  Format::EditedHeader header{.bytes = {}, .old_bytes = old->data_begin};
+  Format::EditedHeader header{.bytes = {}, .replaced_bytes = old->data_begin};
   header.bytes = HT_TRY(write_values(*old, edit.metadata, std::nullopt));
   const std::uint64_t needed = header.bytes.size() + old->table.size();
   auto begin = HT_TRY(data_begin_for(needed, old->data_begin, edit));
   auto pad = choose_pad(begin - needed, *old, edit.metadata);
   if (!pad && edit.grow && begin == old->data_begin) {
-    begin = later_begin(needed, old->data_begin);
+    begin = moved_data_begin(needed, old->data_begin);
     pad = choose_pad(begin - needed, *old, edit.metadata);
   }
   if (!pad) return fail(std::move(pad).error());

@@ -32,7 +32,7 @@ std::string_view rule_of_encoding(const Catalog& catalog, const EncodeOptions& l
   return rule;
 }
 
-Catalog parsed_again(const Encoded& encoded) {
+Catalog parsed_again(const EncodedFile& encoded) {
   auto parsed = parse(encoded.header, encoded.file_bytes);
   EXPECT_TRUE(parsed) << to_string(parsed.error());
   return std::get<Catalog>(std::move(parsed).value());
@@ -86,7 +86,7 @@ TEST(GgufEncode, alignment_of_the_layout_is_written_to_the_metadata) {
       const auto reparsed = parsed_again(encoded);
       EXPECT_EQ(reparsed[1].offset, encoded.offsets[1]);
       const auto stored = reparsed.metadata().find(alignment_key);
-      EXPECT_EQ(stored ? stored->natural() : 32, alignment);
+      EXPECT_EQ(stored ? stored->unsigned_integer() : 32, alignment);
       EXPECT_EQ(encode(reparsed, {})->header, encoded.header);
     }
   }

@@ -32,16 +32,16 @@ TEST(Gguf, values_of_every_type_are_read_in_both_byte_orders) {
     const auto catalog = parse_gguf(all_values(order));
     ASSERT_TRUE(catalog) << to_string(catalog.error());
     const Metadata& metadata = catalog->metadata();
-    EXPECT_EQ(metadata.find("u8")->natural(), 200U);
+    EXPECT_EQ(metadata.find("u8")->unsigned_integer(), 200U);
     EXPECT_EQ(metadata.find("i8")->integer(), -100);
-    EXPECT_EQ(metadata.find("u16")->natural(), 60'000U);
+    EXPECT_EQ(metadata.find("u16")->unsigned_integer(), 60'000U);
     EXPECT_EQ(metadata.find("i16")->integer(), -30'000);
-    EXPECT_EQ(metadata.find("u32")->natural(), 4'000'000'000U);
+    EXPECT_EQ(metadata.find("u32")->unsigned_integer(), 4'000'000'000U);
     EXPECT_EQ(metadata.find("i32")->integer(), -7);
     EXPECT_EQ(metadata.find("f32")->real(), 1.5);
     EXPECT_EQ(metadata.find("bool")->boolean(), true);
     EXPECT_EQ(metadata.find("string")->text(), "any \xFF bytes");
-    EXPECT_EQ(metadata.find("u64")->natural(), UINT64_MAX);
+    EXPECT_EQ(metadata.find("u64")->unsigned_integer(), UINT64_MAX);
     EXPECT_EQ(metadata.find("i64")->integer(), INT64_MIN);
     EXPECT_EQ(metadata.find("f64")->real(), -2.5);
     EXPECT_EQ(metadata[14].key, "nested");
@@ -58,7 +58,7 @@ TEST(Gguf, arrays_are_read_in_both_byte_orders) {
     for (const auto& value : array_of(catalog, "strings")) strings.emplace_back(*value.text());
     EXPECT_EQ(strings, (std::vector<std::string>{"a", "", "long"}));
     auto nested = array_of(catalog, "nested").begin();
-    EXPECT_EQ((*(*nested).array()->begin()).natural(), 5U);
+    EXPECT_EQ((*(*nested).array()->begin()).unsigned_integer(), 5U);
     ++nested;
     EXPECT_EQ((*(*nested).array()->begin()).text(), "in");
     ++nested;
@@ -166,7 +166,7 @@ TEST(Gguf, alignment_is_read_from_the_metadata) {
   }
 }
 
-TEST(Gguf, nothing_follows_the_metadata_without_tensors) {
+TEST(Gguf, file_without_tensors_ends_after_the_metadata) {
   GgufFile file;
   file.header(0, 1).pair("k", MetaType::u8, std::uint8_t{1});
   ASSERT_NE(file.size() % 32, 0U);
@@ -218,7 +218,7 @@ TEST(Gguf, large_values_refer_to_the_memory_of_an_owner) {
     file.key("small", MetaType::string).text("few").pair("last", MetaType::u32, 7U);
     auto owner = std::make_shared<std::vector<std::byte>>(file.bytes());
     const Bytes bytes = *owner;
-    const auto parsed = format_gguf::parse(Seen(bytes, {}, std::move(owner)), bytes.size());
+    const auto parsed = format_gguf::parse(FileParts(bytes, {}, std::move(owner)), bytes.size());
     ASSERT_TRUE(parsed) << to_string(parsed.error());
     const auto& metadata = std::get<Catalog>(*parsed).metadata();
     EXPECT_EQ(metadata, testing::parse_gguf(file)->metadata());

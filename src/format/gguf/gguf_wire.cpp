@@ -127,10 +127,10 @@ Bytes Reader::take(std::uint64_t bytes, std::string_view field) {
     stop(broken(ErrorCode::header_too_large, "gguf_header_is_within_the_limit", {at_},
                 "header exceeds the limit of {} bytes: {} at byte {} has {} bytes", max_header_bytes_, field,
                 at_, bytes));
-  } else if (bytes > seen_left()) {
+  } else if (bytes > bytes_left()) {
     needed_ = at_ + bytes;
   } else {
-    const Bytes taken = seen_.subspan(at_, static_cast<std::size_t>(bytes));
+    const Bytes taken = prefix_.subspan(at_, static_cast<std::size_t>(bytes));
     at_ += taken.size();
     return taken;
   }
@@ -151,17 +151,17 @@ std::string_view Reader::text(std::string_view field) {
 // number of skipped strings. The loop must be fast, because vocabularies are most of a header.
 template <std::endian Order>
 std::uint64_t Reader::skip_complete_texts(std::uint64_t count) noexcept {
-  const Bytes seen =
-      seen_.first(static_cast<std::size_t>(std::min<std::uint64_t>(seen_.size(), max_header_bytes_)));
+  const Bytes prefix =
+      prefix_.first(static_cast<std::size_t>(std::min<std::uint64_t>(prefix_.size(), max_header_bytes_)));
   // Each address depends on the previous length, so an iteration costs one load and one addition. The size of
   // the length fields is added by the addressing mode.
   std::size_t at = at_;
   std::uint64_t passed = 0;
   for (; passed < count; ++passed) {
     const std::size_t begin = at + passed * min_text_bytes;
-    if (begin + min_text_bytes > seen.size()) break;
-    const auto length = load<std::uint64_t, Order>(seen.subspan(begin, min_text_bytes));
-    if (length > std::min<std::uint64_t>(seen.size() - begin - min_text_bytes, max_text_bytes)) break;
+    if (begin + min_text_bytes > prefix.size()) break;
+    const auto length = load<std::uint64_t, Order>(prefix.subspan(begin, min_text_bytes));
+    if (length > std::min<std::uint64_t>(prefix.size() - begin - min_text_bytes, max_text_bytes)) break;
     at += static_cast<std::size_t>(length);
   }
   at_ = at + passed * min_text_bytes;
@@ -195,16 +195,16 @@ void Reader::extend_request(std::uint64_t bytes) noexcept {
   if (needed_ != 0) needed_ = std::max(needed_, checked::add<std::uint64_t>(at_, bytes).value_or(0));
 }
 
-Result<Parsed> Reader::stop_reason() && {
+Result<ParseResult> Reader::stop_reason() && {
   if (error_) return fail(*std::move(error_));
-  const std::uint64_t larger = std::max<std::uint64_t>(first_bytes, 2 * seen_.size());
+  const std::uint64_t larger = std::max<std::uint64_t>(first_bytes, 2 * prefix_.size());
   return Need{0, std::min({std::max(needed_, larger), file_bytes_, max_header_bytes_})};
 }
 
 std::vector<Pair> read_pairs(Reader& reader, std::uint64_t count) {
   std::vector<Pair> pairs;
   // Bounded by the bytes read so far, whatever count the file declares.
-  pairs.reserve(std::min<std::size_t>(static_cast<std::size_t>(count), reader.seen_left() / min_pair_bytes));
+  pairs.reserve(std::min<std::size_t>(static_cast<std::size_t>(count), reader.bytes_left() / min_pair_bytes));
   for (std::uint64_t i = 0; i < count && reader.ok(); ++i) {
     const auto key = read_key(reader);
     const MetaType type = read_type(reader);

@@ -22,6 +22,7 @@ namespace ht::inline v1::format_gguf {
 /// ggml's limits: ggml rejects files beyond them, so writers do not produce such files.
 inline constexpr std::uint64_t max_text_bytes = std::uint64_t{1} << 30;
 inline constexpr std::uint64_t max_array_elements = std::uint64_t{1} << 30;
+/// A limit of this library: ggml rejects every array of arrays.
 inline constexpr int max_array_depth = 8;
 /// Minimum size of a string: its length field.
 inline constexpr std::uint64_t min_text_bytes = 8;
@@ -49,8 +50,8 @@ template <WireNumber T>
 /// prefix gets the same result in the end.
 class Reader {
  public:
-  Reader(Bytes seen, std::uint64_t file_bytes, std::uint64_t max_header_bytes) noexcept
-      : seen_(seen.first(static_cast<std::size_t>(std::min<std::uint64_t>(seen.size(), file_bytes)))),
+  Reader(Bytes prefix, std::uint64_t file_bytes, std::uint64_t max_header_bytes) noexcept
+      : prefix_(prefix.first(static_cast<std::size_t>(std::min<std::uint64_t>(prefix.size(), file_bytes)))),
         file_bytes_(file_bytes),
         max_header_bytes_(max_header_bytes) {}
 
@@ -62,9 +63,9 @@ class Reader {
   [[nodiscard]] std::size_t at() const noexcept { return at_; }
   /// Bytes left in the file, and bytes left in the prefix read so far.
   [[nodiscard]] std::uint64_t left() const noexcept { return file_bytes_ - at_; }
-  [[nodiscard]] std::size_t seen_left() const noexcept { return seen_.size() - at_; }
+  [[nodiscard]] std::size_t bytes_left() const noexcept { return prefix_.size() - at_; }
   /// The bytes from `begin` to the current position.
-  [[nodiscard]] Bytes since(std::size_t begin) const noexcept { return seen_.subspan(begin, at_ - begin); }
+  [[nodiscard]] Bytes since(std::size_t begin) const noexcept { return prefix_.subspan(begin, at_ - begin); }
   void go_back(std::size_t begin) noexcept { at_ = begin; }
 
   /// Reads the next bytes. `field` names them in the error.
@@ -88,17 +89,17 @@ class Reader {
   /// estimate: it affects speed only.
   void extend_request(std::uint64_t bytes) noexcept;
   /// The reason for stopping: an Error, or a Need for more bytes.
-  [[nodiscard]] Result<Parsed> stop_reason() &&;
+  [[nodiscard]] Result<ParseResult> stop_reason() &&;
 
  private:
   template <std::endian Order>
   std::uint64_t skip_complete_texts(std::uint64_t count) noexcept;
 
-  Bytes seen_;
+  Bytes prefix_;
   std::uint64_t file_bytes_;
   std::uint64_t max_header_bytes_;
   ByteOrder order_ = ByteOrder::little;
-  std::size_t at_ = 0;  // at most seen_.size()
+  std::size_t at_ = 0;  // at most prefix_.size()
   std::uint64_t needed_ = 0;
   std::optional<Error> error_;
 };

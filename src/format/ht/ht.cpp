@@ -117,7 +117,8 @@ Result<void> read_data_offset(Bytes bytes, Header& header) {
   }
   if (!checked::add(header.data_offset, header.data_bytes)) {
     return fail(broken(ErrorCode::size_overflow, "data_end_fits_64_bits", {at_data_offset},
-                       "data ends beyond 2^64-1"));
+                       "data of {} bytes at byte {} ends beyond 2^64-1", header.data_bytes,
+                       header.data_offset));
   }
   return {};
 }
@@ -210,13 +211,13 @@ std::array<std::byte, header_bytes> encode(const Header& header) noexcept {
   return bytes;
 }
 
-Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options) {
+Result<ParseResult> parse(const FileParts& parts, std::uint64_t file_bytes, const ParseOptions& options) {
   if (file_bytes < header_bytes) {
     return fail(broken(ErrorCode::truncated, "header_is_complete", {file_bytes},
                        "header ends at byte {} but the file has {} bytes", header_bytes, file_bytes));
   }
-  if (seen.prefix().size() < header_bytes) return Need{0, header_bytes};
-  const auto header = HT_TRY(decode(seen.prefix().first<header_bytes>(), options.dtypes));
+  if (parts.prefix().size() < header_bytes) return Need{0, header_bytes};
+  const auto header = HT_TRY(decode(parts.prefix().first<header_bytes>(), options.dtypes));
   HT_TRY(check_length(header, file_bytes, options.allow_incomplete));
   CatalogBuilder builder("ht");
   HT_TRY(builder.add({.name = options.stem,
@@ -227,7 +228,7 @@ Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOpti
   return std::move(builder).build();
 }
 
-Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout) {
+Result<EncodedFile> encode(const Catalog& catalog, const EncodeOptions& layout) {
   if (catalog.size() != 1) {
     return fail(
         Error(ErrorCode::would_lose, "ht_holds_one_tensor",
@@ -252,7 +253,7 @@ Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout) {
   if (!end) return fail(file_too_large());
   header.data_offset = *begin;
   const auto bytes = encode(header);
-  return Encoded{.header = {bytes.begin(), bytes.end()}, .offsets = {begin}, .file_bytes = *end};
+  return EncodedFile{.header = {bytes.begin(), bytes.end()}, .offsets = {begin}, .file_bytes = *end};
 }
 
 }  // namespace ht::inline v1::format_ht

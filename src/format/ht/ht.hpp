@@ -49,12 +49,12 @@ struct Header {
 [[nodiscard]] std::array<std::byte, header_bytes> encode(const Header& header) noexcept;
 
 /// A catalog of one tensor named by the options' stem.
-[[nodiscard]] Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes,
-                                   const ParseOptions& options = {});
+[[nodiscard]] Result<ParseResult> parse(const FileParts& parts, std::uint64_t file_bytes,
+                                        const ParseOptions& options = {});
 
 /// The file for a catalog of one dense tensor. The tensor name is not stored; readers take it from
 /// the file name.
-[[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout);
+[[nodiscard]] Result<EncodedFile> encode(const Catalog& catalog, const EncodeOptions& layout);
 
 /// Stores the checksum of the data in a header, and updates the checksum of the header.
 void finish(MutableBytes header, std::uint64_t crc);

@@ -125,7 +125,7 @@ Result<std::optional<std::uint64_t>> next_header(Bytes bytes, std::uint64_t base
 }
 
 /// All linked headers in order, or the range to read next.
-Result<std::variant<Need, std::vector<Header>>> read_headers(const Seen& seen, std::uint64_t file_bytes,
+Result<std::variant<Need, std::vector<Header>>> read_headers(const FileParts& parts, std::uint64_t file_bytes,
                                                              const ParseOptions& options) {
   std::vector<Header> headers;
   const std::uint64_t limit =
@@ -139,7 +139,7 @@ Result<std::variant<Need, std::vector<Header>>> read_headers(const Seen& seen, s
                          "header at byte {} needs {} bytes but the file has {} bytes", *base, header_bytes,
                          file_bytes));
     }
-    const auto bytes = seen.range(*base, header_bytes);
+    const auto bytes = parts.range(*base, header_bytes);
     if (!bytes) return Need{*base, header_bytes};
     headers.push_back(HT_TRY(read_header(*bytes, *base, file_bytes, options.allow_incomplete)));
     HT_TRY(count_read(headers.back(), *base, limit, read));
@@ -178,9 +178,9 @@ Result<std::vector<Range>> tables_of(const std::vector<Header>& headers) {
 
 /// The first range that was not read yet; close tables are merged into one request. `tables` is sorted by
 /// offset.
-std::optional<Need> first_unseen(const Seen& seen, const std::vector<Range>& tables) {
+std::optional<Need> first_missing(const FileParts& parts, const std::vector<Range>& tables) {
   auto table = std::ranges::find_if_not(
-      tables, [&](const Range& range) { return seen.range(range.offset, range.length).has_value(); });
+      tables, [&](const Range& range) { return parts.range(range.offset, range.length).has_value(); });
   if (table == tables.end()) return std::nullopt;
   const std::uint64_t begin = table->offset;
   std::uint64_t end = table->end();
@@ -351,7 +351,7 @@ class EntryReader {
     return named->second;
   }
 
-  const std::optional<Description>& described(std::string_view metadata, std::uint64_t bytes) {
+  const std::optional<Description>& cached_description(std::string_view metadata, std::uint64_t bytes) {
     for (const auto& known : known_) {
       if (known.bytes == bytes && known.metadata == metadata) return known.description;
     }
@@ -363,7 +363,7 @@ class EntryReader {
 
   // Keeps metadata verbatim as a note if `describe` would write another text.
   Result<void> add_described(Entry& entry, std::string_view metadata) {
-    const auto& description = described(metadata, entry.bytes);
+    const auto& description = cached_description(metadata, entry.bytes);
     if (description) {
       entry.dtype = description->dtype;
       entry.encoding = description->encoding;
@@ -394,8 +394,8 @@ class EntryReader {
 };
 
 // Empty for an empty range, which has no valid offset.
-Bytes seen_part(const Seen& seen, const Range& range) {
-  return range.length == 0 ? Bytes() : seen.range(range.offset, range.length).value();
+Bytes bytes_in(const FileParts& parts, const Range& range) {
+  return range.length == 0 ? Bytes() : parts.range(range.offset, range.length).value();
 }
 
 // Reserves memory in proportion to tables that were read completely: each entry has its own bytes in a table.
@@ -413,18 +413,18 @@ Result<void> reserve(const std::vector<Header>& headers, CatalogBuilder& builder
 
 }  // namespace
 
-Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options) {
-  const auto found = HT_TRY(read_headers(seen, file_bytes, options));
+Result<ParseResult> parse(const FileParts& parts, std::uint64_t file_bytes, const ParseOptions& options) {
+  const auto found = HT_TRY(read_headers(parts, file_bytes, options));
   if (const auto* need = std::get_if<Need>(&found)) return *need;
   const auto& headers = std::get<std::vector<Header>>(found);
   // Entries are parsed only after all tables were read, so that no entry is parsed twice.
   const auto tables = HT_TRY(tables_of(headers));
-  if (const auto need = first_unseen(seen, tables)) return *need;
+  if (const auto need = first_missing(parts, tables)) return *need;
   CatalogBuilder builder("irpa");
   HT_TRY(reserve(headers, builder));
   EntryReader reader(builder);
   for (const auto& header : headers) {
-    HT_TRY(reader.read(header, seen_part(seen, header.entries), seen_part(seen, header.metadata)));
+    HT_TRY(reader.read(header, bytes_in(parts, header.entries), bytes_in(parts, header.metadata)));
   }
   return std::move(builder).build();
 }

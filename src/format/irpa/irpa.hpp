@@ -11,9 +11,9 @@
 //   external 60 path   76 range of the file of that path
 // clang-format on
 //
-// Entry table, metadata and storage are ranges, {u64 offset, u64 length}, from the header's first byte, as is
-// the next header. Names, paths and an entry's metadata are ranges of the metadata. Entries begin at
-// multiples of 16.
+// Entry table, metadata and storage are ranges: {u64 offset, u64 length}. Their offsets and the offset of the
+// next header are relative to the header's first byte. Names, paths and an entry's metadata are ranges of the
+// metadata. Entries begin at multiples of 16.
 //
 // Entries have no internal padding. The type and shape of a tensor are in its metadata, as IREE's Python
 // runtime writes them; see irpa_note.hpp.
@@ -37,12 +37,12 @@ inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{256} << 
 
 /// The entries of all linked headers, in order. Entries of kind "skip" are left out. External entries name
 /// their file. Requests entry tables and metadata wherever they are stored, but not the data between them.
-[[nodiscard]] Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes,
-                                   const ParseOptions& options = {});
+[[nodiscard]] Result<ParseResult> parse(const FileParts& parts, std::uint64_t file_bytes,
+                                        const ParseOptions& options = {});
 
 /// The archive in the layout of IREE's own builder, with one header. External entries of an IRPA catalog stay
 /// external if `keep_external` is set; all other data is stored in the archive.
-[[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout);
+[[nodiscard]] Result<EncodedFile> encode(const Catalog& catalog, const EncodeOptions& layout);
 
 /// The note of an entry; empty if the note has only the entry's type and shape, in another spelling.
 [[nodiscard]] std::string_view note_beyond_type(const Entry& entry);

@@ -81,7 +81,7 @@ class ArchiveWriter {
     return {};
   }
 
-  Result<Encoded> finish() && {
+  Result<EncodedFile> finish() && {
     const std::uint64_t metadata_begin = entries_begin + table_.size();
     const std::uint64_t metadata_end = metadata_begin + metadata_.size();
     // Without data, no alignment is needed.
@@ -89,9 +89,9 @@ class ArchiveWriter {
     const auto end = begin ? checked::add(*begin, storage_bytes_) : std::nullopt;
     const auto file_bytes = end ? checked::align_up(*end, file_alignment) : std::nullopt;
     if (!file_bytes) return fail(file_too_large());
-    Encoded encoded{.header = std::vector<std::byte>(static_cast<std::size_t>(metadata_end)),
-                    .offsets = std::move(offsets_),
-                    .file_bytes = *file_bytes};
+    EncodedFile encoded{.header = std::vector<std::byte>(static_cast<std::size_t>(metadata_end)),
+                        .offsets = std::move(offsets_),
+                        .file_bytes = *file_bytes};
     for (auto& offset : encoded.offsets) {
       if (offset) *offset += *begin;
     }
@@ -185,7 +185,7 @@ class ArchiveWriter {
 
 }  // namespace
 
-Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout) {
+Result<EncodedFile> encode(const Catalog& catalog, const EncodeOptions& layout) {
   // A plain archive has only entries that IREE's builder writes, so it cannot store metadata.
   if (!layout.tensor_notes) HT_TRY(check_no_metadata(catalog, "plain IRPA"));
   ArchiveWriter writer(catalog, layout);

@@ -155,11 +155,11 @@ class JsonReader {
 // Stops before the closing bracket.
 bool read_canonical_dims(json::PlainReader& text, std::optional<Dims>& into) {
   auto& dims = into.emplace();
-  auto dim = text.natural();
+  auto dim = text.unsigned_integer();
   if (!dim) return true;
   while (dims.add(dim)) {
     if (!text.take(between_dims)) return true;
-    dim = text.natural();
+    dim = text.unsigned_integer();
   }
   return false;
 }
@@ -249,7 +249,7 @@ Result<void> read_metadata_text(std::string_view text, std::uint64_t offset, Met
   reader.check_room_for(count, format_gguf::min_pair_bytes, "values");
   if (!reader.ok()) return malformed("text ends before its last value");
   const auto pairs = format_gguf::read_pairs(reader, count);
-  if (!reader.ok()) return malformed("a value is truncated or of an unknown type");
+  if (!reader.ok()) return malformed("a key or a value is invalid or truncated");
   if (reader.at() != bytes.size()) return malformed("bytes follow the last value");
   for (const auto& [key, value] : pairs) HT_TRY(metadata.add(key, value));
   return {};

@@ -32,7 +32,7 @@ Catalog catalog_of(const std::vector<Entry>& entries) {
 }
 
 // Encodes the catalog, parses the header, and expects the same tensors and the same bytes when encoded again.
-Encoded encode_and_compare(const Catalog& catalog, const EncodeOptions& layout = {}) {
+EncodedFile encode_and_compare(const Catalog& catalog, const EncodeOptions& layout = {}) {
   const auto encoded = encode(catalog, layout);
   EXPECT_TRUE(encoded) << (encoded ? "" : to_string(encoded.error()));
   const auto parsed = parse(encoded->header, encoded->file_bytes);
@@ -132,16 +132,16 @@ TEST(Irpa, tables_are_requested_at_any_offset) {
   // Moves the metadata away from the entry table.
   store_le(MutableBytes(second).subspan(56), std::uint64_t{1} << 16);
   const auto name = bytes_of("b");
-  const std::vector<Seen::Part> all{
+  const std::vector<FileParts::Part> all{
       {far, Bytes(second).first(88)}, {far + 96, Bytes(second).subspan(96, 76)}, {far + (1 << 16), name}};
   for (std::size_t parts = 0; parts < all.size(); ++parts) {
-    const auto parsed = format_irpa::parse(Seen(prefix, std::span(all).first(parts)), file_bytes);
+    const auto parsed = format_irpa::parse(FileParts(prefix, std::span(all).first(parts)), file_bytes);
     ASSERT_TRUE(parsed);
     const auto need = std::get<Need>(*parsed);
     EXPECT_EQ(need.offset, all[parts].offset);
     EXPECT_EQ(need.bytes, all[parts].bytes.size());
   }
-  const auto parsed = format_irpa::parse(Seen(prefix, all), file_bytes);
+  const auto parsed = format_irpa::parse(FileParts(prefix, all), file_bytes);
   ASSERT_TRUE(parsed);
   EXPECT_EQ(std::get<Catalog>(*parsed)[1].name, "b");
 }
@@ -159,9 +159,9 @@ TEST(Irpa, close_tables_are_requested_together_after_overlapping_tables) {
   auto first = archive({{.name = "a"}}, 0, second);
   store_le(MutableBytes(first).subspan(56), std::uint64_t{100});  // the metadata is inside the entry table
   const auto linked = archive({{.name = "b"}}, 0);
-  const std::vector<Seen::Part> headers{{second, Bytes(linked).first(88)}};
+  const std::vector<FileParts::Part> headers{{second, Bytes(linked).first(88)}};
   const auto parsed =
-      format_irpa::parse(Seen(Bytes(first).first(88), headers), second + linked.size()).value();
+      format_irpa::parse(FileParts(Bytes(first).first(88), headers), second + linked.size()).value();
   const auto need = std::get<Need>(parsed);
   EXPECT_EQ(need.offset, 96U);
   EXPECT_EQ(need.offset + need.bytes, second + 96 + 76 + 1);  // the entry and the name of the second header
@@ -339,7 +339,7 @@ TEST(Irpa, metadata_is_stored_in_an_entry_that_other_readers_skip) {
   const auto encoded = encode(catalog, {}).value();
   auto file = encoded.header;
   file.resize(static_cast<std::size_t>(encoded.file_bytes));
-  const auto parsed = std::get<Catalog>(format_irpa::parse(Seen(file), file.size()).value());
+  const auto parsed = std::get<Catalog>(format_irpa::parse(FileParts(file), file.size()).value());
   EXPECT_EQ(parsed.metadata(), catalog.metadata());
   EXPECT_EQ(parsed.size(), 1U);
   constexpr std::size_t second_entry = testing::first_entry + 80;

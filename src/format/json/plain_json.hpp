@@ -22,7 +22,7 @@ class PlainReader {
 
   [[nodiscard]] bool done() const noexcept { return at_ == end_; }
 
-  /// Skips the next characters if they are equal. Returns whether they were.
+  /// Skips `letter` or `word` if the rest of the text starts with it. Returns whether it does.
   [[nodiscard]] bool take(char letter) noexcept {
     if (at_ == end_ || *at_ != letter) return false;
     ++at_;
@@ -51,7 +51,7 @@ class PlainReader {
   }
 
   /// An integer from 0 to 2^64 - 1: digits only, without leading zeros.
-  [[nodiscard]] std::optional<std::uint64_t> natural() noexcept {
+  [[nodiscard]] std::optional<std::uint64_t> unsigned_integer() noexcept {
     std::uint64_t number = 0;
     const auto [end, error] = std::from_chars(at_, end_, number);
     if (error != std::errc() || (*at_ == '0' && end - at_ > 1)) return std::nullopt;

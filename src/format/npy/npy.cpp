@@ -260,21 +260,23 @@ class LiteralReader {
   Literal literal_;
 };
 
-struct Row {
+struct NumpyType {
   std::string_view code;
   DTypeInfo dtype;
 };
 
 // numpy's type codes with their widths in bytes.
-constexpr std::array rows{
-    Row{"b1", dtype_info<Bool>()}, Row{"i1", dtype_info<I8>()},  Row{"i2", dtype_info<I16>()},
-    Row{"i4", dtype_info<I32>()},  Row{"i8", dtype_info<I64>()}, Row{"u1", dtype_info<U8>()},
-    Row{"u2", dtype_info<U16>()},  Row{"u4", dtype_info<U32>()}, Row{"u8", dtype_info<U64>()},
-    Row{"f2", dtype_info<F16>()},  Row{"f4", dtype_info<F32>()}, Row{"f8", dtype_info<F64>()},
-    Row{"c8", dtype_info<C64>()},
+constexpr std::array numpy_types{
+    NumpyType{"b1", dtype_info<Bool>()}, NumpyType{"i1", dtype_info<I8>()},
+    NumpyType{"i2", dtype_info<I16>()},  NumpyType{"i4", dtype_info<I32>()},
+    NumpyType{"i8", dtype_info<I64>()},  NumpyType{"u1", dtype_info<U8>()},
+    NumpyType{"u2", dtype_info<U16>()},  NumpyType{"u4", dtype_info<U32>()},
+    NumpyType{"u8", dtype_info<U64>()},  NumpyType{"f2", dtype_info<F16>()},
+    NumpyType{"f4", dtype_info<F32>()},  NumpyType{"f8", dtype_info<F64>()},
+    NumpyType{"c8", dtype_info<C64>()},
 };
 
-bool is_one_byte(const Row& row) { return row.dtype.bits == 8; }
+bool is_one_byte(const NumpyType& type) { return type.dtype.bits == 8; }
 
 std::string_view hint_for(std::string_view code) {
   switch (code.empty() ? '\0' : code[0]) {
@@ -314,24 +316,25 @@ struct Descr {
 Result<Descr> read_descr(std::string_view text, std::uint64_t offset) {
   const bool has_order = !text.empty() && std::string_view("<>=|").find(text[0]) != std::string_view::npos;
   const std::string_view code = has_order ? text.substr(1) : text;
-  const auto row = std::ranges::find(rows, code, &Row::code);
-  if (row == rows.end()) return fail(unsupported_dtype(text, code, offset));
-  if (is_one_byte(*row)) return Descr{row->dtype, ByteOrder::little};
-  // For numpy, '=' or a missing order means the native order, which is little-endian here.
+  const auto type = std::ranges::find(numpy_types, code, &NumpyType::code);
+  if (type == numpy_types.end()) return fail(unsupported_dtype(text, code, offset));
+  if (is_one_byte(*type)) return Descr{type->dtype, ByteOrder::little};
+  // In numpy, '=' or a missing order is the byte order of the machine. This parser reads it as little-endian.
   const char order = has_order ? text[0] : '=';
   if (order == '|') {
     return fail(malformed(ErrorCode::bad_dtype, "npy_wide_dtypes_have_a_byte_order", {offset},
                           "dtype '{}' has no byte order", text));
   }
-  return Descr{row->dtype, order == '>' ? ByteOrder::big : ByteOrder::little};
+  return Descr{type->dtype, order == '>' ? ByteOrder::big : ByteOrder::little};
 }
 
 /// The inverse; nullopt for a dtype that NPY cannot store.
 std::optional<std::string> write_descr(DTypeTag dtype, ByteOrder byte_order) {
-  const auto row = std::ranges::find(rows, dtype, [](const Row& r) { return r.dtype.tag; });
-  if (row == rows.end()) return std::nullopt;
-  const char order = is_one_byte(*row) ? '|' : byte_order == ByteOrder::big ? '>' : '<';
-  return order + std::string(row->code);
+  const auto type =
+      std::ranges::find(numpy_types, dtype, [](const NumpyType& each) { return each.dtype.tag; });
+  if (type == numpy_types.end()) return std::nullopt;
+  const char order = is_one_byte(*type) ? '|' : byte_order == ByteOrder::big ? '>' : '<';
+  return order + std::string(type->code);
 }
 
 Result<Catalog> read_array(Bytes header, int version, std::uint64_t file_bytes, const ParseOptions& options) {
@@ -428,26 +431,26 @@ std::vector<std::byte> encode_header(std::string_view dict, std::uint64_t data_o
 
 }  // namespace
 
-Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options) {
+Result<ParseResult> parse(const FileParts& parts, std::uint64_t file_bytes, const ParseOptions& options) {
   if (file_bytes < short_preamble) return fail(truncated_header(file_bytes, short_preamble));
-  const auto start = seen.range(0, short_preamble);
+  const auto start = parts.range(0, short_preamble);
   if (!start) return Need{0, short_preamble};
   const int version = HT_TRY(read_version(*start));
   const std::uint64_t preamble = version == 1 ? short_preamble : long_preamble;
   if (file_bytes < preamble) return fail(truncated_header(file_bytes, preamble));
-  const auto fields = seen.range(0, preamble);
+  const auto fields = parts.range(0, preamble);
   if (!fields) return Need{0, preamble};
   const Bytes length = fields->subspan(at_length);
   const std::uint64_t data_offset =
       preamble + (version == 1 ? load_le<std::uint16_t>(length) : load_le<std::uint32_t>(length));
   HT_TRY(check_limit(data_offset, options.max_header_bytes));
   if (file_bytes < data_offset) return fail(truncated_header(file_bytes, data_offset));
-  const auto header = seen.range(0, data_offset);
+  const auto header = parts.range(0, data_offset);
   if (!header) return Need{0, data_offset};
   return read_array(*header, version, file_bytes, options);
 }
 
-Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout) {
+Result<EncodedFile> encode(const Catalog& catalog, const EncodeOptions& layout) {
   if (catalog.size() != 1) {
     return fail(
         Error(ErrorCode::would_lose, "npy_holds_one_tensor",
@@ -470,7 +473,7 @@ Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout) {
   const auto begin = is_long ? data_offset(long_preamble) : offset_if_short;
   const auto end = begin ? checked::add(*begin, entry.bytes) : std::nullopt;
   if (!end) return fail(file_too_large());
-  return Encoded{.header = encode_header(dict, *begin, is_long), .offsets = {begin}, .file_bytes = *end};
+  return EncodedFile{.header = encode_header(dict, *begin, is_long), .offsets = {begin}, .file_bytes = *end};
 }
 
 }  // namespace ht::inline v1::format_npy

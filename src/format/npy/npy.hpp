@@ -24,12 +24,12 @@ inline constexpr std::size_t max_rank = 64;
 
 /// A catalog of one tensor named by the options' stem. Big-endian and column-major data is not converted; the
 /// entry records both.
-[[nodiscard]] Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes,
-                                   const ParseOptions& options = {});
+[[nodiscard]] Result<ParseResult> parse(const FileParts& parts, std::uint64_t file_bytes,
+                                        const ParseOptions& options = {});
 
 /// The file for a catalog of one dense tensor, byte for byte as numpy writes it. The tensor name is not
 /// stored; readers take it from the file name.
-[[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout);
+[[nodiscard]] Result<EncodedFile> encode(const Catalog& catalog, const EncodeOptions& layout);
 
 inline constexpr Format format{
     .name = "npy",

@@ -84,7 +84,8 @@ class ItemReader {
     const auto absolute = checked::add(data_begin_, begin);
     if (!absolute || !checked::add(*absolute, *bytes)) {
       return fail(broken(ErrorCode::size_overflow, "data_offsets_fit_64_bits", where,
-                         "tensor '{}': data ends beyond 2^64-1", name));
+                         "tensor '{}': {} bytes at data offset {} end beyond byte 2^64-1", name, *bytes,
+                         begin));
     }
     auto& data_end = tensors_.data_end;
     if (data_end != *absolute) data_end.reset();
@@ -126,7 +127,8 @@ Result<std::uint64_t> check_tiling(const CatalogBuilder& tensors, std::uint64_t 
   return end;
 }
 
-// Checks that the data ends at the end of the file: with the tiling, no tensor is outside the file.
+// Checks that the data ends at the end of the file, or later if `allow_incomplete` is set. As the tensors are
+// adjacent, no tensor of a complete file is outside the file.
 Result<void> check_end(std::uint64_t end, std::uint64_t file_bytes, bool allow_incomplete) {
   if (end > file_bytes && !allow_incomplete) {
     return fail(broken(ErrorCode::truncated, "safetensors_data_is_complete", {file_bytes},
@@ -175,8 +177,8 @@ bool looks_like(Bytes prefix, std::uint64_t file_bytes) {
          !known_file_kind(prefix, file_bytes);
 }
 
-Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options) {
-  const Bytes prefix = seen.prefix();
+Result<ParseResult> parse(const FileParts& parts, std::uint64_t file_bytes, const ParseOptions& options) {
+  const Bytes prefix = parts.prefix();
   if (file_bytes < length_bytes) {
     return fail(broken(ErrorCode::truncated, "safetensors_length_is_complete", {file_bytes},
                        "header size field ends at byte 8 but the file has {} bytes", file_bytes));

@@ -19,11 +19,11 @@ inline constexpr std::size_t max_rank = 64;
 
 /// Tensors in the order of the header. Accepts the same files as the reference reader, except duplicate keys,
 /// shapes of more than `max_rank` dimensions and sizes over 63 bits.
-[[nodiscard]] Result<Parsed> parse(const Seen& seen, std::uint64_t file_bytes,
-                                   const ParseOptions& options = {});
+[[nodiscard]] Result<ParseResult> parse(const FileParts& parts, std::uint64_t file_bytes,
+                                        const ParseOptions& options = {});
 
 /// The bytes that the reference writer produces for tensors in this order.
-[[nodiscard]] Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout = {});
+[[nodiscard]] Result<EncodedFile> encode(const Catalog& catalog, const EncodeOptions& layout = {});
 
 /// Appends `"__metadata__":{…}`. `would_lose` for values that are not strings.
 [[nodiscard]] Result<void> append_metadata(std::string& out, const Metadata& metadata);

@@ -26,7 +26,7 @@ Result<std::string> after(const std::string& json, const Pairs& pairs, bool grow
   const auto catalog = std::get<Catalog>(parse(file, file.size()).value());
   const auto metadata = metadata_of(pairs);
   const auto header = HT_TRY(edit({file, file.size(), catalog, metadata, grow}));
-  EXPECT_EQ(header.old_bytes, 8 + json.size());
+  EXPECT_EQ(header.replaced_bytes, 8 + json.size());
   const auto parsed = parse(header.bytes, header.bytes.size() + data_bytes);
   EXPECT_TRUE(parsed) << to_string(parsed.error());
   EXPECT_EQ(std::get<Catalog>(*parsed).metadata(), metadata);
@@ -86,10 +86,10 @@ TEST(SafetensorsEdit, metadata_fits_the_padding) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code(), ErrorCode::header_too_large);
   EXPECT_EQ(refused.error().rule(), "metadata_fits_the_padding");
-  const auto old_bytes = 8 + t.size() + 2 + member.size() - 1;
-  EXPECT_EQ(refused.error().message(), "the header needs " + std::to_string(old_bytes + 1) +
-                                           " bytes and has " + std::to_string(old_bytes) +
-                                           " before the data");
+  const auto replaced_bytes = 8 + t.size() + 2 + member.size() - 1;
+  EXPECT_EQ(refused.error().message(), "header needs " + std::to_string(replaced_bytes + 1) +
+                                           " bytes but the space before the data has " +
+                                           std::to_string(replaced_bytes));
   EXPECT_NE(refused.error().hint().find("--no-grow"), std::string_view::npos);
 }
 

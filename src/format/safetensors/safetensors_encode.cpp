@@ -227,8 +227,8 @@ Result<void> append_metadata(std::string& out, const Metadata& metadata) {
   return {};
 }
 
-Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout) {
-  Encoded encoded;
+Result<EncodedFile> encode(const Catalog& catalog, const EncodeOptions& layout) {
+  EncodedFile encoded;
   encoded.offsets.reserve(catalog.size());
   // Room for the length field, which is filled in last.
   std::string header(sizeof(std::uint64_t), '\0');
@@ -268,13 +268,13 @@ Result<Encoded> encode(const Catalog& catalog, const EncodeOptions& layout) {
 }
 
 Result<Format::EditedHeader> edit(const Format::HeaderEdit& edit) {
-  if (edit.seen.size() < length_bytes) return fail(incomplete_header(edit));
-  const auto length = load_le<std::uint64_t>(edit.seen);
-  const auto old = part(edit.seen, length_bytes, length);
+  if (edit.prefix.size() < length_bytes) return fail(incomplete_header(edit));
+  const auto length = load_le<std::uint64_t>(edit.prefix);
+  const auto old = part(edit.prefix, length_bytes, length);
   if (!old) return fail(incomplete_header(edit));
   const std::string text = HT_TRY(with_metadata(as_text(*old), edit.metadata));
-  Format::EditedHeader header{.bytes = {}, .old_bytes = length_bytes + length};
-  const auto begin = HT_TRY(data_begin_for(length_bytes + text.size(), header.old_bytes, edit));
+  Format::EditedHeader header{.bytes = {}, .replaced_bytes = length_bytes + length};
+  const auto begin = HT_TRY(data_begin_for(length_bytes + text.size(), header.replaced_bytes, edit));
   header.bytes.resize(static_cast<std::size_t>(begin), std::byte{' '});
   store_le(MutableBytes(header.bytes), begin - length_bytes);
   std::ranges::copy(bytes_of(text), header.bytes.begin() + length_bytes);

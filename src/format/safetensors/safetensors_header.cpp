@@ -242,9 +242,9 @@ class PlainHeaderReader {
     const auto dtype = dtype_name ? pack_.number_of_dtype(*dtype_name) : std::nullopt;
     if (!dtype || !text_.take(R"(,"shape":[)") || !read_dims()) return false;
     if (!text_.take(R"(,"data_offsets":[)")) return false;
-    const auto begin = text_.natural();
+    const auto begin = text_.unsigned_integer();
     if (!begin || !text_.take(',')) return false;
-    const auto end = text_.natural();
+    const auto end = text_.unsigned_integer();
     if (!end || !text_.take("]}")) return false;
     pack_.end_tensor(*dtype, {*begin, *end});
     return true;
@@ -254,7 +254,7 @@ class PlainHeaderReader {
     if (!text_.take(']')) {
       std::size_t rank = 0;
       do {
-        const auto size = text_.natural();
+        const auto size = text_.unsigned_integer();
         if (!size || !checked::narrow<std::int64_t>(*size) || ++rank > max_plain_rank) return false;
         pack_.dim(*size);
       } while (text_.take(','));

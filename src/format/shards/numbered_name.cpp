@@ -78,7 +78,7 @@ std::optional<NumberedName> parse_numbered_name(std::string_view file_name) {
 std::optional<SplitInfo> split_info(const Catalog& catalog) {
   const auto number = [&](std::string_view key) -> std::optional<std::uint64_t> {
     const auto value = catalog.metadata().find(key);
-    return value ? value->natural() : std::nullopt;
+    return value ? value->unsigned_integer() : std::nullopt;
   };
   const auto part = number("split.no");
   const auto count = number("split.count");
@@ -92,10 +92,10 @@ Result<std::optional<SplitInfo>> checked_split_info(const Catalog& catalog, cons
   const auto name = parse_numbered_name(file_name);
   const bool is_named_as_part = name && name->count > 1;
   const auto count = catalog.metadata().find("split.count");
-  const std::uint64_t parts = count ? count->natural().value_or(0) : 0;
+  const std::uint64_t parts = count ? count->unsigned_integer().value_or(0) : 0;
   if (!is_named_as_part && parts < 2) return std::nullopt;
   HT_TRY(check_keys(catalog));
-  const std::uint64_t number = *catalog.metadata().find("split.no")->natural();
+  const std::uint64_t number = *catalog.metadata().find("split.no")->unsigned_integer();
   if (!name || name->count != parts || name->number != number + 1) {
     return fail(Error(ErrorCode::missing_shard, "split_part_is_named_by_its_number",
                       format_text("is part {} of {} by its keys, but not by its name", number + 1, parts))

@@ -22,7 +22,7 @@ class FaultHandlers : public FaultFixture {
     write_file(path_, std::string(pages * page, '\1'));
     return terminating_signal([&] {
       const auto mapped = map({.faults = policy}).value();
-      cut_to(page);
+      truncate_to(page);
       body(mapped.bytes());
     });
   }
@@ -110,7 +110,7 @@ TEST_F(FaultHandlers, chain_to_an_earlier_handler_and_restore_it) {
       const auto mapped = map().value();
       EXPECT_EQ(foreign[page], 0);
       EXPECT_EQ(earlier_calls, 1);
-      cut_to(page);
+      truncate_to(page);
       EXPECT_FALSE(guarded_sum(mapped.bytes()));
       EXPECT_EQ(earlier_calls, 1);
       // A fault outside of a section, in a page of the library's mapping.
@@ -156,7 +156,7 @@ TEST_F(FaultHandlers, call_an_earlier_handler_as_the_system_does) {
     return terminating_signal([&] {
       install(handler, flags);
       const auto mapped = map().value();
-      cut_to(page);
+      truncate_to(page);
       bad_page = reinterpret_cast<const volatile char*>(mapped.bytes().data()) + page;
       earlier_calls = 0;
       static_cast<void>(*bad_page.load());
@@ -176,7 +176,7 @@ TEST_F(FaultHandlers, ignore_a_sent_signal_that_was_ignored_before) {
               install(SIG_IGN);
               const auto mapped = map().value();
               raise(SIGBUS);
-              cut_to(page);
+              truncate_to(page);
               if (guarded_sum(mapped.bytes())) abort();
             }),
             0);
@@ -226,7 +226,7 @@ TEST_F(FaultHandlers, a_forked_child_has_no_sections_of_other_threads) {
   std::signal(SIGBUS, SIG_DFL);
   {
     const auto mapped = map().value();
-    cut_to(page);
+    truncate_to(page);
     std::latch is_open(1);
     std::latch is_over(1);
     const std::jthread other([&] {

@@ -413,14 +413,14 @@ class PosixPort final : public Port {
   }
 
   // Returns whether mincore reports the page cache. Since Linux 5.2 it reports every page as resident, unless
-  // the user owns the file or may write to it; in some sandboxes it always does. A page far behind the end of
+  // the user owns the file or may write to it; in some sandboxes it always does. A page far after the end of
   // the file is never resident, so a query of such a page detects both cases.
   bool mincore_reports(FileHandle file) {
     constexpr std::uint64_t step = std::uint64_t{2} << 30;  // larger than any page
     const auto stat = this->stat(file);
     if (!stat) return false;
-    const std::uint64_t behind_end = (stat->bytes / step + 2) * step;
-    const auto region = map(file, behind_end, page_bytes());
+    const std::uint64_t after_end = (stat->bytes / step + 2) * step;
+    const auto region = map(file, after_end, page_bytes());
     if (!region) return false;
     unsigned char resident = 1;
     const bool is_reported = ::mincore(address_of(*region), region->bytes, &resident) == 0;

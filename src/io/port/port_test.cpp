@@ -26,7 +26,7 @@ namespace {
 using ht::testing::TemporaryFolder;
 using ht::testing::write_file;
 
-TEST(PosixPort, opens_close_on_exec) {
+TEST(PosixPort, opens_files_with_close_on_exec) {
   const TemporaryFolder folder;
   write_file(folder / "f", "x");
   auto& port = system_port();

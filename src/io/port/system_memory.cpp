@@ -35,7 +35,7 @@ std::optional<std::string> text_of(const std::filesystem::path& path) {
   return std::move(text).str();
 }
 
-// The folder, below that of all control groups, and the file names of one version of control groups.
+// The names that one version of control groups uses. `folder` is below the root folder of all groups.
 struct CgroupVersion {
   std::string_view folder;
   std::string_view controller;

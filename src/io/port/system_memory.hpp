@@ -26,8 +26,8 @@ namespace ht::inline v1::io {
                                                                  std::uint64_t in_page_cache) noexcept;
 
 /// Returns the minimum of the free memory of a process's groups, from its own up to the root; nullopt if no
-/// group has a limit. `cgroups` is the text of /proc/self/cgroup, `folder` that of all groups
-/// (/sys/fs/cgroup).
+/// group has a limit. `cgroups` is the text of /proc/self/cgroup, `folder` is the root folder of
+/// all groups (/sys/fs/cgroup).
 [[nodiscard]] std::optional<std::uint64_t> available_in_groups(std::string_view cgroups,
                                                                const std::filesystem::path& folder);
 

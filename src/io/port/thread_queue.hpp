@@ -16,7 +16,7 @@ class ThreadQueue final : public ReadQueue {
   /// Reads as `Port::read_at` does; called from many threads at once.
   using ReadFunction = std::function<IoResult<std::uint64_t>(const ReadRequest&)>;
   /// Holds at most `depth` reads in flight, and starts one thread for each, up to `max_threads`. If no thread
-  /// can be started, `complete` reads.
+  /// can be started, `complete` performs the reads.
   ThreadQueue(ReadFunction read, std::uint32_t depth, std::uint32_t max_threads);
   ~ThreadQueue() override;
 

@@ -39,11 +39,11 @@ Strategy::Choice choose_for_all(const Facts& facts) {
   if (!facts.can_map) return {Strategy::Kind::read, "no_mapping_read", "the source cannot be mapped"};
   if (auto choice = choose_in_memory(facts)) return *std::move(choice);
   if (facts.latency == Source::Latency::far && !cannot_read) {
-    return {Strategy::Kind::read, "far_away",
+    return {Strategy::Kind::read, "slow_file_system",
             "on a network, user-space or unknown file system: large reads wait less often than page faults"};
   }
   // The kernel clears newly allocated memory before a read fills it; the page cache has no such cost.
-  return {Strategy::Kind::mapped, "near_and_fits", "fits into memory"};
+  return {Strategy::Kind::mapped, "fits_into_memory", "fits into memory"};
 }
 
 Strategy::Choice choose_for_one_pass(const Facts& facts) {
@@ -57,7 +57,7 @@ Strategy::Choice choose_for_one_pass(const Facts& facts) {
 
 Strategy::Choice choose(const Facts& facts) {
   if (facts.use == Strategy::Use::few && facts.can_map) {
-    return {Strategy::Kind::mapped, "only_a_few",
+    return {Strategy::Kind::mapped, "few_tensors",
             "few tensors are needed: pages are read when they are touched"};
   }
   Strategy::Choice choice =

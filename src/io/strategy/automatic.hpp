@@ -16,7 +16,7 @@ struct Facts {
   /// Latency of the slowest source.
   Source::Latency latency = Source::Latency::far;
   std::uint64_t bytes = 0;
-  /// nullopt if unknown (see `Source::cached`); the choice then does not depend on it.
+  /// nullopt if unknown (see `Source::cached`), which counts as not cached.
   std::optional<std::uint64_t> cached_bytes = 0;
   /// Memory that `read` needs for the bytes, with padding.
   std::uint64_t memory_bytes = 0;

@@ -21,10 +21,10 @@ std::string_view code_of(Facts facts) { return choose(facts).code; }
 TEST(Choice, depends_on_the_use_of_a_cold_file) {
   auto facts = cold();
   EXPECT_EQ(choose(facts).strategy, Strategy::Kind::mapped);
-  EXPECT_EQ(code_of(facts), "near_and_fits");
+  EXPECT_EQ(code_of(facts), "fits_into_memory");
   facts.use = Strategy::Use::few;
   EXPECT_EQ(choose(facts).strategy, Strategy::Kind::mapped);
-  EXPECT_EQ(code_of(facts), "only_a_few");
+  EXPECT_EQ(code_of(facts), "few_tensors");
   facts.use = Strategy::Use::one_pass;
   EXPECT_EQ(choose(facts).strategy, Strategy::Kind::staged);
   EXPECT_EQ(code_of(facts), "one_pass");
@@ -102,10 +102,10 @@ TEST(Choice, reads_a_network_file) {
   auto facts = cold();
   facts.latency = Source::Latency::far;
   EXPECT_EQ(choose(facts).strategy, Strategy::Kind::read);
-  EXPECT_EQ(code_of(facts), "far_away");
+  EXPECT_EQ(code_of(facts), "slow_file_system");
 }
 
-TEST(Choice, never_maps_without_mappings) {
+TEST(Choice, never_maps_a_source_that_cannot_be_mapped) {
   auto facts = cold();
   facts.can_map = false;
   EXPECT_EQ(code_of(facts), "no_mapping_read");

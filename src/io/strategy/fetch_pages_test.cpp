@@ -28,7 +28,7 @@ class FetchPages : public ::testing::Test {
     files_ = {&*mapped_};
   }
 
-  Result<FetchedBy> fetch(const FetchOptions& options = {.piece_bytes = page}) {
+  Result<FetchSummary> fetch(const FetchOptions& options = {.piece_bytes = page}) {
     pieces_.clear();
     const std::vector<FileRange> ranges{{0, 100, 300 * page}, {0, 400 * page, 1600 * page}};
     return fetch_pages(
@@ -105,7 +105,7 @@ TEST_F(FetchPages, ends_on_a_stop_request) {
   }
 }
 
-TEST_F(FetchPages, fetches_nothing_for_no_ranges) {
+TEST_F(FetchPages, accepts_an_empty_list_of_ranges) {
   EXPECT_TRUE(fetch_pages(files_, {}, [](const FileRange&) -> Result<void> { return {}; }));
 }
 

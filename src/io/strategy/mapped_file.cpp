@@ -196,6 +196,7 @@ Result<Strategy::MapDone> MappedFile::perform(const Range& range, const mapped::
 }
 
 mapped::Event MappedFile::map_whole() {
+  // Private memory of a source that is not a file: each request gets a copy of its range instead of a window.
   if (options_.is_private && !local_) {
     is_windowed_.store(true, std::memory_order_release);
     return mapped::NoRoom{};

@@ -39,7 +39,7 @@ class MappedFile {
 
   [[nodiscard]] const Source& source() const noexcept { return *source_; }
   [[nodiscard]] const std::shared_ptr<const Source>& shared_source() const noexcept { return source_; }
-  /// Null if the source is not a local file.
+  /// The source as a file, also on a network file system; null for any other source.
   [[nodiscard]] const FileSource* local() const noexcept { return local_.get(); }
   /// Whether `map` can work: the source is a file or memory.
   [[nodiscard]] bool is_mappable() const noexcept { return is_mappable_; }
@@ -68,8 +68,8 @@ class MappedFile {
   /// not the mapping of `map`. MapDone::is_whole is false for a window or a copy.
   [[nodiscard]] Result<Strategy::MapDone> map_private(std::uint64_t offset, std::uint64_t bytes);
   /// Applies the advice. `drop` acts only on whole pages inside the range, so that adjacent ranges keep
-  /// theirs; other advice acts on every page that the range touches. `unsupported_strategy` if the system
-  /// refuses, `read_failed` if pages to populate cannot be read.
+  /// their pages; other advice acts on every page that the range touches. `unsupported_strategy` if the
+  /// system refuses, `read_failed` if pages to populate cannot be read.
   [[nodiscard]] Result<void> advise(std::uint64_t offset, std::uint64_t bytes, Strategy::Advice advice);
   /// Unmaps a window and resets `memory`. Returns false for memory that is not a window of this file.
   /// `unmap_failed` leaves the memory unchanged, so that the request can be retried; `in_use` while it has

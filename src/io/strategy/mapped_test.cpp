@@ -180,7 +180,7 @@ TEST_F(Mapping, no_handle_leaks_if_a_call_fails) {
   }
 }
 
-TEST_F(Mapping, large_sparse_file_maps_at_once) {
+TEST_F(Mapping, large_sparse_file_is_mapped_as_a_whole) {
   constexpr std::uint64_t size = std::uint64_t{64} << 30;
   std::filesystem::resize_file(path_, size);
   const auto file = open();

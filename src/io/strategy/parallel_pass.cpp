@@ -210,8 +210,8 @@ double ParallelPass::rate() const {
   return tuner_.rate();
 }
 
-Result<FetchedBy> fetch_pages(MappedFiles files, std::span<const FileRange> ranges, const PieceFetched& each,
-                              const FetchOptions& options) {
+Result<FetchSummary> fetch_pages(MappedFiles files, std::span<const FileRange> ranges,
+                                 const PieceFetched& each, const FetchOptions& options) {
   const auto pieces = pieces_of(ranges, options.piece_bytes);
   std::vector<std::uint64_t> sizes;
   sizes.reserve(pieces.size());
@@ -236,7 +236,7 @@ Result<FetchedBy> fetch_pages(MappedFiles files, std::span<const FileRange> rang
     HT_TRY(pass.wait_for(i));
     HT_TRY(each(pieces[i]));
   }
-  return FetchedBy{pass.method(), pass.rate()};
+  return FetchSummary{pass.method(), pass.rate()};
 }
 
 }  // namespace ht::inline v1::io

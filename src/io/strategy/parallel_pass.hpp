@@ -145,7 +145,7 @@ struct FetchOptions {
   std::stop_token stop{};
 };
 
-struct FetchedBy {
+struct FetchSummary {
   FetchMethod method{};
   double bytes_per_second = 0;
 };
@@ -155,7 +155,7 @@ using PieceFetched = std::function<Result<void>(const FileRange& piece)>;
 
 /// Fetches all pages of the ranges. Returns the error of the lowest failed piece, or `cancelled` without a
 /// message after a stop request.
-[[nodiscard]] Result<FetchedBy> fetch_pages(MappedFiles files, std::span<const FileRange> ranges,
-                                            const PieceFetched& each, const FetchOptions& options = {});
+[[nodiscard]] Result<FetchSummary> fetch_pages(MappedFiles files, std::span<const FileRange> ranges,
+                                               const PieceFetched& each, const FetchOptions& options = {});
 
 }  // namespace ht::inline v1::io

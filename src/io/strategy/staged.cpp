@@ -94,7 +94,7 @@ class StagedLoader {
       effect = next.effect;
     }
     if (auto* const failed = std::get_if<staged::Failed>(&state)) return fail(std::move(failed->error));
-    return staged_;
+    return totals_;
   }
 
  private:
@@ -175,7 +175,7 @@ class StagedLoader {
 
   Error stopped() const {
     return Error(ErrorCode::cancelled, "work_is_not_stopped",
-                 format_text("stopped: {} bytes loaded", staged_.bytes))
+                 format_text("stopped: {} bytes loaded", totals_.bytes))
         .at_path(first_->path().native());
   }
 
@@ -206,9 +206,9 @@ class StagedLoader {
     const Slot& slot = slots_[deliver.slot];
     auto taken = consumer_(slot.chunk, memory_of(deliver.slot));
     if (!taken) return staged::StepFailed{std::move(taken).error()};
-    staged_.bytes += slot.chunk.range.bytes;
-    if (slot.direct) staged_.direct_bytes += slot.chunk.range.bytes;
-    if (options_.work.on_progress) options_.work.on_progress(staged_.bytes);
+    totals_.bytes += slot.chunk.range.bytes;
+    if (slot.direct) totals_.direct_bytes += slot.chunk.range.bytes;
+    if (options_.work.on_progress) options_.work.on_progress(totals_.bytes);
     return staged::Delivered{};
   }
 
@@ -228,7 +228,7 @@ class StagedLoader {
                                                   slot.chunk.range.offset))
                                     .at_path(source_of(slot).path().native())
                                     .at_offset(slot.chunk.range.offset + slot.done)
-                                    .with_hint("open the file again when no other program writes to it")};
+                                    .with_hint("retry when no other program writes to the file")};
     }
     slot.done += *done->bytes;
     if (slot.done == slot.chunk.range.bytes) return staged::Arrived{number};
@@ -262,7 +262,7 @@ class StagedLoader {
   ChunkPlan plan_;
   std::optional<Chunk> waiting_;
   std::vector<Slot> slots_;
-  ReadTotals staged_;
+  ReadTotals totals_;
   AlignedMemory ring_;
   std::unique_ptr<ReadQueue> queue_;
 };
@@ -298,9 +298,9 @@ Result<ReadTotals> load(std::span<const MutableBytes> into, const Sources& sourc
     HT_TRY(check_unchanged(sources, ranges));
     StagedLoader loader(sources, ranges, into, consumer, options);
     HT_TRY(loader.open(ranges));
-    const auto staged = HT_TRY(loader.run());
+    const auto totals = HT_TRY(loader.run());
     HT_TRY(check_unchanged(sources, ranges));
-    return staged;
+    return totals;
   });
 }
 
@@ -376,8 +376,8 @@ Result<void> check_ranges(const Sources& sources, std::span<const FileRange> ran
       continue;
     }
     return fail(Error(ErrorCode::out_of_bounds, "staged_ranges_are_in_their_files",
-                      format_text("{} bytes at byte {} are outside of file {} of {}", range.bytes,
-                                  range.offset, range.file, sources.size()))
+                      format_text("{} bytes at byte {} are outside the file at index {} of {} files",
+                                  range.bytes, range.offset, range.file, sources.size()))
                     .with_hint("download missing or incomplete files again"));
   }
   return {};

@@ -198,7 +198,7 @@ TEST_F(StagedLoad, waits_if_the_queue_is_full) {
 TEST_F(StagedLoad, an_error_of_the_consumer_ends_the_load) {
   int left = 4;
   on_chunk_ = [&]() -> Result<void> {
-    if (--left == 0) return fail(ErrorCode::no_space, "space_is_left", "there is none");
+    if (--left == 0) return fail(ErrorCode::no_space, "space_is_left", "0 bytes are left");
     return {};
   };
   const auto staged = load(ranges());

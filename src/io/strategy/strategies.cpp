@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <htensor/base/bytes.hpp>
 
 #include "base/format_text.hpp"
 #include "io/file_source.hpp"
@@ -170,7 +171,8 @@ Strategy::Answer MappedStrategy::answer(const Strategy::Request& request) {
 Result<MappedFile*> MappedStrategy::file_of(const FileRange& range) const {
   if (range.file < files_.size() && files_[range.file]) return files_[range.file].get();
   return fail(Error(ErrorCode::missing_shard, "mapped_file_exists",
-                    format_text("file {} of {} is missing and cannot be mapped", range.file, files_.size()))
+                    format_text("file at index {} of {} files is missing and cannot be mapped", range.file,
+                                files_.size()))
                   .with_hint("download the missing files into the same folder"));
 }
 
@@ -182,8 +184,10 @@ Strategy::Answer ReadStrategy::answer(const Strategy::Request& request) {
     return not_supported(*this,
                          std::holds_alternative<Strategy::MapRequest>(request) ? "map files" : "take advice");
   if (release_request->memory->owner.use_count() > 1) {
-    return request_failed(Error(ErrorCode::in_use, "memory_is_not_in_use", "memory is still in use")
-                              .with_hint("destroy all tensors of that name first"));
+    const auto references = release_request->memory->owner.use_count() - 1;
+    return request_failed(Error(ErrorCode::in_use, "memory_is_not_in_use",
+                                format_text("memory is still in use: {} references", references))
+                              .with_hint("release all tensors that use this memory first"));
   }
   *release_request->memory = {};
   return Strategy::ReleaseDone{};
@@ -231,7 +235,8 @@ Result<std::vector<Memory>> ReadStrategy::run(std::span<const Strategy::LoadRequ
   auto options = options_;
   options.work = work;
   // The ring counts against the budget too.
-  options.ring_for_memory = options.chunks * options.chunk_bytes <= work.budget_bytes - layout.bytes;
+  const auto ring_bytes = checked::multiply<std::uint64_t>(options.chunks, options.chunk_bytes);
+  options.ring_for_memory = ring_bytes && *ring_bytes <= work.budget_bytes - layout.bytes;
   std::optional<PagesAhead> pages;
   // Copying threads fault in pages in parallel; reads do not.
   if (memory && options.mapped.empty()) {

@@ -328,7 +328,7 @@ class OneByOne final : public Strategy {
   std::string_view name() const noexcept override { return "one by one"; }
   Strategy::Answer answer(const Strategy::Request& request) override {
     const auto* const load_request = std::get_if<Strategy::LoadRequest>(&request);
-    if (load_request == nullptr) return not_supported(*this, "do that");
+    if (load_request == nullptr) return not_supported(*this, "answer this request");
     const auto bytes = std::make_shared<std::vector<std::byte>>(load_request->range.bytes);
     auto done = sources_[load_request->range.file]->read(load_request->range.offset, *bytes);
     if (!done) return request_failed(std::move(done).error());

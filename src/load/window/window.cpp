@@ -23,7 +23,7 @@ namespace {
 
 Error no_layers(const Catalog& catalog, std::string_view pattern) {
   Error error(ErrorCode::not_found, "pattern_matches_a_layer",
-              pattern.empty() ? format_text("no tensor name has a number between dots")
+              pattern.empty() ? format_text("no tensor name has a dot-separated part that is a number")
                               : format_text("pattern '{}' matches no layer", pattern));
   if (catalog.empty()) return std::move(error).with_hint("open a model that has tensors");
   return std::move(error).with_hint(
@@ -53,14 +53,14 @@ class Window::Shell {
       : model_(model),
         path_(std::move(path)),
         table_(std::move(table)),
-        pages_(model_.catalog(), table_, mapped, options.empty_page_cache),
+        pages_(model_.catalog(), table_, mapped, options.drop_page_cache),
         budget_(budget),
         stop_(options.stop) {
     layers_.reserve(table_.rows.size());
     for (std::size_t i = 0; i < table_.rows.size(); ++i) {
       layers_.push_back({.number = table_.rows[i].number,
                          .bytes = table_.rows[i].bytes,
-                         .stays = ledger.layers[i].stays,
+                         .is_kept = ledger.layers[i].is_kept,
                          .tensors = table_.tensors_of(i)});
     }
     state_ = window::Idle{std::move(ledger)};
@@ -207,7 +207,7 @@ Result<Window> Window::open(const Model& model, const WindowOptions& options) {
     if (std::ranges::max(bytes) > budget) return at_model(too_small(table, bytes, budget));
     auto shell = std::make_shared<Shell>(model, *state.mapped, state.opened.native(), std::move(table),
                                          window::make_ledger(bytes, budget), budget, options);
-    if (options.own_thread) shell->start();
+    if (options.use_worker) shell->start();
     return Window(std::move(shell));
   });
 }

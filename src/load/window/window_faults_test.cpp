@@ -47,14 +47,14 @@ class WindowFaults : public testing::LayeredModel {
 
 TEST_F(WindowFaults, any_call_may_fail_once) {
   model_.reset();
-  for (const bool own_thread : {false, true}) {
+  for (const bool use_worker : {false, true}) {
     for (int call = 0; call <= static_cast<int>(Call::unlink); ++call) {
       for (int nth = 0, calls = 1; nth < calls; ++nth) {
         FaultyPort port;
         port.fail_at(static_cast<Call>(call), nth, std::errc::invalid_argument);
         const auto use = [&]() -> Result<void> {
           model_ = HT_TRY(Model::open(path_, {.port = &port}));
-          auto window = HT_TRY(Window::open(*model_, room_for(3, own_thread)));
+          auto window = HT_TRY(Window::open(*model_, room_for(3, use_worker)));
           run(window);
           return {};
         };
@@ -86,9 +86,9 @@ TEST_F(WindowFaults, failed_drop_is_reported_once) {
 }
 
 TEST_F(WindowFaults, truncated_file_is_reported_when_its_layer_is_entered) {
-  for (const bool own_thread : {false, true}) {
+  for (const bool use_worker : {false, true}) {
     const auto whole = std::filesystem::file_size(path_);
-    auto window = open(room_for(layers, own_thread));
+    auto window = open(room_for(layers, use_worker));
     // Truncates the file within the second layer.
     std::filesystem::resize_file(path_, 4 * tensor_bytes);
     ASSERT_TRUE(window.enter(0));
@@ -117,9 +117,9 @@ TEST_F(WindowFaults, truncated_file_is_reported_if_the_caller_blocks_the_signal)
 }
 
 TEST_F(WindowFaults, work_is_not_stopped) {
-  for (const bool own_thread : {false, true}) {
+  for (const bool use_worker : {false, true}) {
     const std::stop_source source;
-    auto options = room_for(3, own_thread);
+    auto options = room_for(3, use_worker);
     options.stop = source.get_token();
     auto window = open(options);
     ASSERT_TRUE(window.enter(0));
@@ -177,7 +177,7 @@ TEST_F(WindowFaults, fetching_ends_between_two_pieces) {
       testing::safetensors_file(R"({"0":{"dtype":"U8","shape":[67108864],"data_offsets":[0,67108864]}})", 0);
   testing::write_file(path_, header);
   std::filesystem::resize_file(path_, header.size() + bytes);
-  for (const bool own_thread : {false, true}) {
+  for (const bool use_worker : {false, true}) {
     FaultyPort port;
     const std::stop_source source;
     port.before_each([&](Call call, int nth) {
@@ -186,7 +186,7 @@ TEST_F(WindowFaults, fetching_ends_between_two_pieces) {
     const auto model = Model::open(path_, {.port = &port}).value();
     {
       auto window =
-          Window::open(model, {.budget_bytes = bytes, .own_thread = own_thread, .stop = source.get_token()});
+          Window::open(model, {.budget_bytes = bytes, .use_worker = use_worker, .stop = source.get_token()});
       const auto entered = window->enter(0);
       ASSERT_FALSE(entered);
       EXPECT_EQ(entered.error().code(), ErrorCode::cancelled);

@@ -135,11 +135,11 @@ const io::FileRange* first_ending_after(std::span<const io::FileRange> ranges, c
 }  // namespace
 
 LayerPages::LayerPages(const Catalog& catalog, const LayerTable& table, io::MappedStrategy& mapped,
-                       bool empty_page_cache)
+                       bool drop_page_cache)
     : catalog_(catalog),
       table_(table),
       mapped_(mapped),
-      empty_page_cache_(empty_page_cache),
+      empty_page_cache_(drop_page_cache),
       fetched_(table.rows.size()) {
   for (std::size_t layer = 0; layer < table.rows.size(); ++layer) {
     if (table.rows[layer].shares) sharing_.push_back(layer);

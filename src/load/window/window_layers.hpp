@@ -72,12 +72,12 @@ class LayerPages {
 
   /// All arguments have to outlive this object, and the files of all ranges must exist.
   LayerPages(const Catalog& catalog, const LayerTable& table, io::MappedStrategy& mapped,
-             bool empty_page_cache);
+             bool drop_page_cache);
 
   /// Fetches the layer and waits for the disk. `cancelled` after a stop request on either token.
   [[nodiscard]] Result<void> fetch(std::size_t layer, const std::stop_token& stop,
                                    const std::stop_token& thread_stop);
-  /// Drops the layer, except bytes shared with layers that are still fetched.
+  /// Drops the layer, except bytes shared with layers that were fetched and not dropped.
   [[nodiscard]] Result<void> drop(std::size_t layer);
 
  private:

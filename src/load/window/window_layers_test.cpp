@@ -27,7 +27,7 @@ TEST(WindowLayers, number_is_at_the_position_in_the_pattern) {
   EXPECT_EQ(number("{}", ""), std::nullopt);
 }
 
-TEST(WindowLayers, number_defaults_to_the_first_between_dots) {
+TEST(WindowLayers, number_defaults_to_the_first_numeric_part_of_the_name) {
   EXPECT_EQ(number("", "blk.12.attn_q.weight"), 12U);
   EXPECT_EQ(number("", "model.layers.3.mlp.4.weight"), 3U);
   EXPECT_EQ(number("", "5"), 5U);
@@ -60,7 +60,7 @@ TEST(WindowLayers, names_with_many_numbers_are_matched_in_linear_time) {
   EXPECT_EQ(number("*{}a", "1.2.3.4.5.6.7.8.9.10.11.12.13.14.15.16.17a"), std::nullopt);
 }
 
-TEST(WindowLayers, patterns_have_braces_and_are_checked) {
+TEST(WindowLayers, patterns_may_have_braces_and_malformed_ones_are_refused) {
   EXPECT_EQ(number("{blk,layers}.{}.attn_{q,k}", "layers.3.attn_k"), 3U);
   EXPECT_EQ(number("{blk,layers}.{}.attn_{q,k}", "layers.3.attn_v"), std::nullopt);
   for (const auto* malformed : {"[", "blk[.{}", "{}.[", "{a.{}.b}"}) {

@@ -16,7 +16,7 @@ std::size_t distance(const Ledger& ledger, std::size_t from, std::size_t to) {
   return to >= from ? to - from : to + ledger.layers.size() - from;
 }
 
-bool needs_room(const Ledger::Layer& layer) { return !layer.stays && layer.presence == Presence::absent; }
+bool needs_room(const Ledger::Layer& layer) { return !layer.is_kept && layer.presence == Presence::absent; }
 
 // Returns the next effect needed to fetch a layer. Returns nullopt if that requires dropping a layer that
 // will be entered before it. The order of entering begins at `from`, the entered or the requested layer.
@@ -28,7 +28,7 @@ std::optional<Effect> next_effect_for(const Ledger& ledger, std::size_t layer, s
   // Start with the layer just before `from`, which is entered last.
   for (std::size_t away = ledger.layers.size() - 1; away > distance(ledger, from, layer); --away) {
     const std::size_t other = (from + away) % ledger.layers.size();
-    if (ledger.layers[other].stays || ledger.layers[other].presence == Presence::absent) continue;
+    if (ledger.layers[other].is_kept || ledger.layers[other].presence == Presence::absent) continue;
     if (!last) last = other;
     room += ledger.layers[other].bytes;
     if (requested.bytes <= room) return Effect{Action::drop, *last};
@@ -43,7 +43,8 @@ std::optional<Effect> prefetch_effect(const Ledger& ledger) {
     const std::size_t layer = (*ledger.entered + ahead) % ledger.layers.size();
     if (ledger.layers[layer].presence == Presence::present) continue;
     if (ledger.fetch_error && ledger.fetch_error->layer == layer) return std::nullopt;
-    // After a layer that waits for room, fetch only layers with reserved room; others would take that room.
+    // After a layer that waits for room, fetch only layers with reserved room; others would take the room
+    // that it waits for.
     if (is_full && needs_room(ledger.layers[layer])) continue;
     if (auto effect = next_effect_for(ledger, layer, *ledger.entered)) return effect;
     is_full = true;
@@ -194,15 +195,15 @@ Ledger make_ledger(std::span<const std::uint64_t> layer_bytes, std::uint64_t bud
   for (const auto bytes : layer_bytes) {
     // Staying layers are limited to their share of the bytes so far, which spreads them evenly.
     bytes_so_far += static_cast<double>(bytes);
-    const bool stays =
+    const bool is_kept =
         fits || (has_room_for(bytes) && static_cast<double>(staying + bytes) <= bytes_so_far * share);
-    if (stays) staying += bytes;
-    ledger.layers.push_back({.bytes = bytes, .stays = stays});
+    if (is_kept) staying += bytes;
+    ledger.layers.push_back({.bytes = bytes, .is_kept = is_kept});
   }
   // The remaining bytes may suffice for small layers.
   for (auto& layer : ledger.layers) {
-    if (layer.stays || !has_room_for(layer.bytes)) continue;
-    layer.stays = true;
+    if (layer.is_kept || !has_room_for(layer.bytes)) continue;
+    layer.is_kept = true;
     staying += layer.bytes;
   }
   ledger.room = budget - staying;

@@ -27,7 +27,7 @@ enum class Presence : std::uint8_t { absent, partial, present };
 struct Ledger {
   struct Layer {
     std::uint64_t bytes = 0;
-    bool stays = false;
+    bool is_kept = false;
     Presence presence = Presence::absent;
   };
   struct FailedFetch {
@@ -42,7 +42,7 @@ struct Ledger {
   std::uint64_t room = 0;
   std::uint64_t taken = 0;
   std::optional<std::size_t> entered{};
-  /// A failed prefetch, returned to the Enter of that layer. Until then, no later layer is fetched.
+  /// A failed prefetch, returned to the Enter of that layer. Until then, no later layer is prefetched.
   std::optional<FailedFetch> fetch_error{};
   /// The error of a failed drop, returned to the next Enter. Until then, no effect is started.
   std::optional<Error> drop_error{};

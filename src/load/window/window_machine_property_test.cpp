@@ -134,7 +134,7 @@ RC_GTEST_PROP(WindowMachineProperties, repeated_passes_fetch_layers_that_do_not_
   const auto budget = *rc::gen::inRange(two, std::max(two, sizes.total) + 1);
   const auto ledger = make_ledger(sizes.bytes, budget);
   std::uint64_t bytes_per_pass = 0;
-  for (const auto& layer : ledger.layers) bytes_per_pass += layer.stays ? 0 : layer.bytes;
+  for (const auto& layer : ledger.layers) bytes_per_pass += layer.is_kept ? 0 : layer.bytes;
   World world(sizes.bytes, budget);
   for (int pass = 0; pass < 4; ++pass) {
     const auto before = world.fetched_bytes_;

@@ -151,7 +151,7 @@ TEST(WindowMachine, budget_is_never_exceeded) {
       if (layer.presence != Presence::present) ++missing;
       if (layer.presence == Presence::absent) continue;
       held += layer.bytes;
-      if (!layer.stays) taken += layer.bytes;
+      if (!layer.is_kept) taken += layer.bytes;
     }
     EXPECT_LE(held, budget);
     EXPECT_LE(taken, ledger->room);
@@ -203,27 +203,27 @@ TEST(WindowMachine, at_most_one_effect_is_in_flight_and_the_state_names_it) {
 
 TEST(WindowMachine, all_layers_stay_if_all_fit) {
   const auto ledger = ledger_of({4, 0, 5}, 9);
-  for (const auto& layer : ledger.layers) EXPECT_TRUE(layer.stays);
+  for (const auto& layer : ledger.layers) EXPECT_TRUE(layer.is_kept);
   EXPECT_EQ(ledger.room, 0U);
 }
 
 TEST(WindowMachine, staying_layers_are_spread_and_leave_room_for_two) {
   const auto ledger = make_ledger(std::vector<std::uint64_t>(12, 10), 60);
   std::string stays;
-  for (const auto& layer : ledger.layers) stays += layer.stays ? 's' : '-';
+  for (const auto& layer : ledger.layers) stays += layer.is_kept ? 's' : '-';
   EXPECT_EQ(stays, "--s--s--s--s");
   EXPECT_EQ(ledger.room, 20U);
 }
 
 TEST(WindowMachine, small_layers_stay_if_large_ones_do_not_fit) {
   const auto ledger = ledger_of({9, 1, 9, 2, 9}, 21);
-  EXPECT_TRUE(ledger.layers[1].stays && ledger.layers[3].stays);
+  EXPECT_TRUE(ledger.layers[1].is_kept && ledger.layers[3].is_kept);
   EXPECT_EQ(ledger.room, 18U);
 }
 
 TEST(WindowMachine, no_layer_stays_with_room_for_one) {
   const auto ledger = ledger_of({3, 3, 2}, 5);
-  for (const auto& layer : ledger.layers) EXPECT_FALSE(layer.stays);
+  for (const auto& layer : ledger.layers) EXPECT_FALSE(layer.is_kept);
   EXPECT_EQ(ledger.room, 5U);
 }
 
@@ -232,7 +232,7 @@ TEST(WindowMachine, overflowing_sums_of_sizes_are_handled) {
   const std::vector<std::uint64_t> bytes{huge, huge, 1};
   EXPECT_EQ(two_largest(bytes), UINT64_MAX);
   const auto ledger = make_ledger(bytes, huge);
-  EXPECT_FALSE(ledger.layers[0].stays || ledger.layers[1].stays);
+  EXPECT_FALSE(ledger.layers[0].is_kept || ledger.layers[1].is_kept);
   EXPECT_EQ(ledger.room, huge);
 }
 

@@ -33,10 +33,10 @@ class WindowMemory : public ::testing::Test {
 
 TEST_F(WindowMemory, is_not_allocated_after_the_first_pass) {
   const auto model = Model::open(path_).value();
-  for (const bool own_thread : {false, true}) {
+  for (const bool use_worker : {false, true}) {
     for (const std::uint64_t room : {1U, 2U, 5U, 8U}) {
       auto window =
-          Window::open(model, {.budget_bytes = room * layer_bytes, .own_thread = own_thread}).value();
+          Window::open(model, {.budget_bytes = room * layer_bytes, .use_worker = use_worker}).value();
       bool good = true;
       const auto pass = [&] {
         for (std::size_t i = 0; i < layers; ++i) good = window.enter(i).has_value() && good;
@@ -71,7 +71,7 @@ TEST_F(WindowMemory, allocation_failure_in_open_is_an_error) {
 
 TEST_F(WindowMemory, failed_allocation_during_an_error_does_not_throw) {
   const auto model = Model::open(path_).value();
-  auto window = Window::open(model, {.budget_bytes = layer_bytes, .own_thread = false}).value();
+  auto window = Window::open(model, {.budget_bytes = layer_bytes, .use_worker = false}).value();
   std::filesystem::resize_file(path_, layer_bytes);
   for (int allowed = 0; allowed < 20; ++allowed) {
     const auto entered = [&] {

@@ -37,7 +37,7 @@ TEST_F(WindowTest, layers_are_derived_from_names) {
   for (std::size_t i = 0; i < layers; ++i) {
     EXPECT_EQ(window.layer(i).number, i);
     EXPECT_EQ(window.layer(i).bytes, layer_bytes);
-    EXPECT_TRUE(window.layer(i).stays);
+    EXPECT_TRUE(window.layer(i).is_kept);
     ASSERT_EQ(window.layer(i).tensors.size(), 2U);
     EXPECT_EQ(model_->catalog()[window.layer(i).tensors[1]].name, "blk." + std::to_string(i) + ".b");
   }
@@ -47,9 +47,9 @@ TEST_F(WindowTest, layers_are_derived_from_names) {
 }
 
 TEST_F(WindowTest, passes_read_every_byte) {
-  for (const bool own_thread : {false, true}) {
+  for (const bool use_worker : {false, true}) {
     for (std::uint64_t room = 1; room <= layers; ++room) {
-      auto window = open(room_for(room, own_thread));
+      auto window = open(room_for(room, use_worker));
       EXPECT_EQ(window.budget_bytes(), room * layer_bytes);
       for (int pass = 0; pass < 3; ++pass) {
         for (std::size_t i = 0; i < window.size(); ++i) {
@@ -63,9 +63,9 @@ TEST_F(WindowTest, passes_read_every_byte) {
 }
 
 TEST_F(WindowTest, layers_can_be_entered_in_any_order) {
-  for (const bool own_thread : {false, true}) {
+  for (const bool use_worker : {false, true}) {
     for (std::uint64_t room = 1; room <= layers; ++room) {
-      auto window = open(room_for(room, own_thread));
+      auto window = open(room_for(room, use_worker));
       for (std::size_t i = 0; i < 100; ++i) {
         const std::size_t layer = i * i * 7 % 11 % layers;
         ASSERT_TRUE(window.enter(layer));
@@ -76,8 +76,8 @@ TEST_F(WindowTest, layers_can_be_entered_in_any_order) {
 }
 
 TEST_F(WindowTest, everything_stays_if_it_fits) {
-  for (const bool own_thread : {false, true}) {
-    auto window = open(room_for(layers, own_thread));
+  for (const bool use_worker : {false, true}) {
+    auto window = open(room_for(layers, use_worker));
     ASSERT_TRUE(pass(window));
     EXPECT_EQ(window.statistics().fetched_bytes, layers * layer_bytes);
     const auto waits = window.statistics().waits;
@@ -91,7 +91,7 @@ TEST_F(WindowTest, everything_stays_if_it_fits) {
 TEST_F(WindowTest, a_pass_fetches_layers_that_do_not_stay) {
   auto window = open(room_for(4));
   std::uint64_t bytes_per_pass = 0;
-  for (std::size_t i = 0; i < layers; ++i) bytes_per_pass += window.layer(i).stays ? 0 : layer_bytes;
+  for (std::size_t i = 0; i < layers; ++i) bytes_per_pass += window.layer(i).is_kept ? 0 : layer_bytes;
   EXPECT_EQ(bytes_per_pass, 4 * layer_bytes);
   ASSERT_TRUE(pass(window));
   const auto before = window.statistics().fetched_bytes;
@@ -133,7 +133,7 @@ TEST_F(WindowTest, resident_memory_stays_within_the_budget) {
   if (in_memory) GTEST_SKIP() << "the folder for temporary files is a memory file system";
   const auto model = Model::open(path_).value();
   ASSERT_TRUE(ht::evict(model));
-  auto window = Window::open(model, {.budget_bytes = 2 * bytes, .own_thread = false}).value();
+  auto window = Window::open(model, {.budget_bytes = 2 * bytes, .use_worker = false}).value();
   for (const std::size_t layer : {0U, 1U, 2U, 3U, 0U}) {
     ASSERT_TRUE(window.enter(layer));
     std::uint64_t cached = 0;
@@ -142,9 +142,9 @@ TEST_F(WindowTest, resident_memory_stays_within_the_budget) {
     EXPECT_EQ(now[layer].cached_bytes, bytes);
     EXPECT_LE(cached, 2 * bytes + slack) << layer;
   }
-  // Layers that are dropped from this process stay in the page cache if `empty_page_cache` is false.
+  // Layers that are dropped from this process stay in the page cache if `drop_page_cache` is false.
   window =
-      Window::open(model, {.budget_bytes = bytes, .empty_page_cache = false, .own_thread = false}).value();
+      Window::open(model, {.budget_bytes = bytes, .drop_page_cache = false, .use_worker = false}).value();
   for (const std::size_t layer : {0U, 1U, 2U, 3U}) ASSERT_TRUE(window.enter(layer));
   EXPECT_EQ(window.statistics().dropped_bytes, 3 * bytes);
   const auto tensors = ht::residency(model).value();
@@ -265,13 +265,13 @@ TEST_F(WindowTest, layers_may_share_bytes_or_be_empty) {
                                                      {.name = "2.a", .offset = 40'000, .length = 60'000},
                                                      {.kind = 1, .name = "3.a", .length = 8, .pattern = "a"}},
                                                     100'000));
-  for (const bool own_thread : {false, true}) {
+  for (const bool use_worker : {false, true}) {
     for (const std::uint64_t budget : {60'000U, 120'000U, 180'000U}) {
       auto window =
-          Window::open(Model::open(path).value(), {.budget_bytes = budget, .own_thread = own_thread}).value();
+          Window::open(Model::open(path).value(), {.budget_bytes = budget, .use_worker = use_worker}).value();
       ASSERT_EQ(window.size(), 4U);
       EXPECT_EQ(window.layer(3).bytes, 0U);
-      EXPECT_TRUE(window.layer(3).stays);
+      EXPECT_TRUE(window.layer(3).is_kept);
       for (int i = 0; i < 3; ++i) EXPECT_TRUE(pass(window));
     }
   }

@@ -44,15 +44,15 @@ inline std::vector<std::byte> layered_file() {
 }
 
 /// Options with a budget for this number of layers.
-inline WindowOptions room_for(std::uint64_t count, bool own_thread = false) {
-  return {.budget_bytes = count * layer_bytes, .own_thread = own_thread};
+inline WindowOptions room_for(std::uint64_t count, bool use_worker = false) {
+  return {.budget_bytes = count * layer_bytes, .use_worker = use_worker};
 }
 
 /// Whether all bytes of a layer equal those of the file.
 inline bool equals_file(const Model& model, const Window& window, std::size_t layer, Bytes file) {
   return std::ranges::all_of(window.layer(layer).tensors, [&](std::size_t index) {
     const Entry entry = model.catalog()[index];
-    const auto storage = model.raw(entry.name).value();
+    const auto storage = model.storage(entry.name).value();
     return std::memcmp(storage.bytes().data(), file.subspan(entry.offset).data(), entry.bytes) == 0;
   });
 }

@@ -164,7 +164,7 @@ TEST(Diagnoses, malformed_files_report_a_problem_with_a_path) {
   EXPECT_EQ(diagnosis.problems[0].path(), (folder / "a.safetensors").string());
 }
 
-TEST(Diagnoses, sets_list_missing_files) {
+TEST(Diagnoses, missing_files_of_a_set_are_listed) {
   const testing::TemporaryFolder folder;
   write_file(folder / "b.safetensors", testing::shard_file({"b"}));
   const auto index = testing::index_text({{"a", "a.safetensors"}, {"b", "b.safetensors"}});

@@ -40,7 +40,7 @@ TEST_F(ExternalFiles, are_opened_with_the_file_that_names_them) {
     EXPECT_EQ((model->tensor<U8, Rank<1>>("own").value()(0)), 'i');
     EXPECT_EQ((model->tensor<U8, Rank<1>>("x").value()(0)), 'a');
     EXPECT_EQ((model->copy<U8, Rank<1>>("y").value()(3)), 'h');
-    const auto raw = model->raw("x").value();
+    const auto raw = model->storage("x").value();
     EXPECT_EQ(std::get<Storage::FileBacked>(raw.origin()).path, folder_ / "x.bin");
     EXPECT_EQ(std::get<Storage::FileBacked>(raw.origin()).offset, 2U);
   }
@@ -66,7 +66,7 @@ TEST_F(ExternalFiles, missing_files_are_listed_with_allow_incomplete) {
     ASSERT_TRUE(model) << to_string(model.error());
     EXPECT_EQ(model->catalog().size(), 3U);
     EXPECT_EQ(model->files(), (std::vector{archive_, folder_ / "x.bin", folder_ / "data/y.bin"}));
-    const auto error = refusal(model->raw("x"), ErrorCode::missing_shard, "external_files_exist");
+    const auto error = refusal(model->storage("x"), ErrorCode::missing_shard, "external_files_exist");
     EXPECT_EQ(error.path(), (folder_ / "x.bin").string());
     EXPECT_EQ(error.tensor(), "x");
     expect_refusal(model->tensor<U8, Rank<1>>("x"), ErrorCode::missing_shard, "external_files_exist");
@@ -83,7 +83,7 @@ TEST_F(ExternalFiles, missing_files_of_numbered_archives_are_listed) {
   std::filesystem::remove(folder_ / "x.bin");
   const auto model = Model::open(folder_.path(), {.allow_incomplete = true});
   ASSERT_TRUE(model) << to_string(model.error());
-  expect_refusal(model->raw("x"), ErrorCode::missing_shard, "external_files_exist");
+  expect_refusal(model->storage("x"), ErrorCode::missing_shard, "external_files_exist");
   EXPECT_EQ((model->tensor<U8, Rank<1>>("y").value()(0)), 'e');
   EXPECT_EQ((model->tensor<U8, Rank<1>>("more").value()(0)), 'm');
 }
@@ -105,8 +105,8 @@ TEST_F(ExternalFiles, external_data_is_complete) {
   EXPECT_TRUE(message_contains(error, "ends at byte 6 of 'x.bin', which has 5"));
   const auto model = Model::open(archive_, {.allow_incomplete = true});
   ASSERT_TRUE(model) << to_string(model.error());
-  EXPECT_TRUE(model->raw("y"));
-  expect_refusal(model->raw("x"), ErrorCode::truncated, "tensor_is_within_the_file");
+  EXPECT_TRUE(model->storage("y"));
+  expect_refusal(model->storage("x"), ErrorCode::truncated, "tensor_is_within_the_file");
 }
 
 TEST_F(ExternalFiles, each_numbered_archive_has_its_own_external_files) {

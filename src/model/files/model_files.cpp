@@ -218,7 +218,7 @@ Result<ModelFiles> open_model_files(const Path& path, const OpenOptions& options
     const bool is_single = model && model->files.size() < 2 && !model->index;
     const bool is_same = is_single || is_one_set(attempt, options);
     if (model && is_same) return model;
-    view = HT_TRY(SetView::of_set(path, port_of(options)));
+    view = HT_TRY(SetView::of_path(path, port_of(options)));
     // A writer that has finished meanwhile leaves no journal, so changed files are the only sign of it.
     const bool has_writer = !is_same || !view.is_empty() || !attempt.view.is_empty();
     const bool can_retry =

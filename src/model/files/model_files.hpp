@@ -45,7 +45,7 @@ struct ModelFiles {
 [[nodiscard]] std::vector<std::filesystem::path> paths_in(const std::filesystem::path& folder,
                                                           std::span<const std::string> names);
 /// Whether the source is a file that was opened by its path, so that it has a folder with other files.
-[[nodiscard]] bool has_path_in_folder(const io::Source& source) noexcept;
+[[nodiscard]] bool is_opened_by_path(const io::Source& source) noexcept;
 
 // Files that are one model (shard_set.cpp).
 

@@ -111,6 +111,16 @@ TEST_F(ModelFolder, index_of_an_unsupported_format_is_skipped) {
   EXPECT_EQ(tensors(), Names{"a"});
 }
 
+// A set named as the folder may lie beside it.
+TEST_F(ModelFolder, journal_beside_the_folder_is_ignored) {
+  std::filesystem::create_directory(folder_ / "m");
+  write_file(folder_ / "m/model.safetensors", "not a safetensors file");
+  write_file(folder_ / ".htensor-m.journal", "malformed");
+  const auto refused = Model::open(folder_ / "m");
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().path(), (folder_ / "m/model.safetensors").string());
+}
+
 TEST_F(ModelFolder, hidden_files_and_folders_are_skipped) {
   write_file(folder_ / "model.safetensors", shard_file({"a"}));
   write_file(folder_ / "._model.safetensors", shard_file({"b"}));
@@ -145,7 +155,7 @@ TEST_F(MergedModels, models_are_merged_in_order) {
   EXPECT_EQ(names_of(merged.catalog()), (Names{"b", "a"}));
   EXPECT_EQ(merged.files().size(), 2U);
   EXPECT_EQ(merged.catalog().metadata().size(), 3U);
-  EXPECT_TRUE(merged.raw("a"));
+  EXPECT_TRUE(merged.storage("a"));
   // An absolute path and a relative path name different files.
   const auto before = std::filesystem::current_path();
   std::filesystem::current_path(folder_.path());

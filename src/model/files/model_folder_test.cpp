@@ -70,7 +70,7 @@ TEST_F(ModelsIn, indexes_of_variants_are_models_of_their_own) {
                              folder_ / "model.int8.safetensors.index.json"}));
 }
 
-TEST_F(ModelsIn, a_pipeline_has_its_weights_in_folders_below) {
+TEST_F(ModelsIn, hint_for_a_pipeline_names_its_subfolders_with_weights) {
   write_file(make_folder("unet") / "model.safetensors", shard_file({"a"}));
   write_file(make_folder("vae") / "model.safetensors", shard_file({"a"}));
   make_folder("scheduler");
@@ -81,7 +81,7 @@ TEST_F(ModelsIn, a_pipeline_has_its_weights_in_folders_below) {
             error.hint());
 }
 
-TEST_F(ModelsIn, the_cache_of_hugging_face_names_the_snapshot_to_open) {
+TEST_F(ModelsIn, hint_for_a_hugging_face_cache_names_the_snapshot_to_open) {
   const auto model = make_folder("hub/models--org--name");
   const auto old = make_folder("hub/models--org--name/snapshots/0123");
   const auto current = make_folder("hub/models--org--name/snapshots/4567");
@@ -110,7 +110,7 @@ TEST_F(ModelsIn, at_most_ten_folders_are_named) {
       << error.hint();
 }
 
-TEST_F(ModelsIn, folder_with_only_a_pickle_says_how_to_convert_it) {
+TEST_F(ModelsIn, hint_for_a_folder_with_only_a_pickle_says_how_to_convert_it) {
   write_file(folder_ / "config.json", "{}");
   write_file(folder_ / "pytorch_model.bin", "\x80\x02}q");
   const auto pickle = missing(folder_.path());

@@ -63,7 +63,7 @@ class FileReader {
   explicit FileReader(const io::Source& file) : file_(file), port_(port_of(file)) {}
 
   // The catalog may keep the prefix, which does not grow once the catalog exists.
-  [[nodiscard]] Seen seen() const noexcept { return {prefix_->bytes(), parts_, prefix_}; }
+  [[nodiscard]] FileParts parts() const noexcept { return {prefix_->bytes(), parts_, prefix_}; }
 
   Result<void> read(const Need& need) {
     const std::uint64_t end = need.offset + need.bytes;
@@ -85,7 +85,7 @@ class FileReader {
   io::Port& port_;
   std::shared_ptr<Buffer> prefix_ = std::make_shared<Buffer>(port_);
   std::vector<Buffer> buffers_;
-  std::vector<Seen::Part> parts_;
+  std::vector<FileParts::Part> parts_;
 };
 
 }  // namespace
@@ -96,12 +96,12 @@ Result<FileHeader> read_header(const io::Source& file, Parser parser, const Pars
   FileReader reader(file);
   HT_TRY(reader.read({0, std::min(first_read, file_bytes)}));
   while (true) {
-    auto parsed = HT_TRY(parser(reader.seen(), file_bytes, options));
+    auto parsed = HT_TRY(parser(reader.parts(), file_bytes, options));
     if (auto* catalog = std::get_if<Catalog>(&parsed))
-      return FileHeader{std::move(*catalog), reader.seen().prefix(), reader.seen().owner()};
+      return FileHeader{std::move(*catalog), reader.parts().prefix(), reader.parts().owner()};
     const Need need = std::get<Need>(parsed);
     if (!checked::range_fits(need.offset, need.bytes, file_bytes) ||
-        reader.seen().range(need.offset, need.bytes)) {
+        reader.parts().range(need.offset, need.bytes)) {
       return fail(Error(ErrorCode::internal, "parser_requests_unread_bytes",
                         format_text("parser requested {} bytes at byte {} of a file of {} bytes", need.bytes,
                                     need.offset, file_bytes))

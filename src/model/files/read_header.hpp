@@ -6,7 +6,8 @@
 
 namespace ht::inline v1 {
 
-using Parser = Result<Parsed> (*)(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& options);
+using Parser = Result<ParseResult> (*)(const FileParts& parts, std::uint64_t file_bytes,
+                                       const ParseOptions& options);
 
 struct FileHeader {
   Catalog catalog;

@@ -9,40 +9,41 @@
 namespace ht::read_header_test {
 namespace {
 
-Result<Parsed> catalog_of(std::uint64_t bytes) {
+Result<ParseResult> catalog_of(std::uint64_t bytes) {
   CatalogBuilder builder("test");
   HT_TRY(builder.add({.name = "all", .bytes = bytes}));
   return std::move(builder).build();
 }
 
-Result<Parsed> requests_all(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& /*options*/) {
-  if (seen.prefix().size() < file_bytes) return Need{0, file_bytes};
-  return catalog_of(seen.prefix().size());
+Result<ParseResult> requests_all(const FileParts& parts, std::uint64_t file_bytes,
+                                 const ParseOptions& /*options*/) {
+  if (parts.prefix().size() < file_bytes) return Need{0, file_bytes};
+  return catalog_of(parts.prefix().size());
 }
 
-Result<Parsed> requests_parts(const Seen& seen, std::uint64_t /*file_bytes*/,
-                              const ParseOptions& /*options*/) {
+Result<ParseResult> requests_parts(const FileParts& parts, std::uint64_t /*file_bytes*/,
+                                   const ParseOptions& /*options*/) {
   for (const std::uint64_t offset : {9'000U, 6'000U}) {
-    const auto part = seen.range(offset, 10);
+    const auto part = parts.range(offset, 10);
     if (!part) return Need{offset, 10};
     if ((*part)[0] != std::byte{'x'}) return fail(Error(ErrorCode::bad_header));
   }
-  if (seen.range(9'000, 11) || seen.range(8'999, 10)) return fail(Error(ErrorCode::bad_header));
-  return catalog_of(seen.prefix().size());
+  if (parts.range(9'000, 11) || parts.range(8'999, 10)) return fail(Error(ErrorCode::bad_header));
+  return catalog_of(parts.prefix().size());
 }
 
-Result<Parsed> requests_bytes_read_before(const Seen& seen, std::uint64_t /*file_bytes*/,
-                                          const ParseOptions& /*options*/) {
-  return Need{0, seen.prefix().size()};
+Result<ParseResult> requests_bytes_read_before(const FileParts& parts, std::uint64_t /*file_bytes*/,
+                                               const ParseOptions& /*options*/) {
+  return Need{0, parts.prefix().size()};
 }
 
-Result<Parsed> requests_beyond_the_end(const Seen& /*seen*/, std::uint64_t file_bytes,
-                                       const ParseOptions& /*options*/) {
+Result<ParseResult> requests_beyond_the_end(const FileParts& /*seen*/, std::uint64_t file_bytes,
+                                            const ParseOptions& /*options*/) {
   return Need{0, file_bytes + 1};
 }
 
-Result<Parsed> requests_an_overflowing_range(const Seen& /*seen*/, std::uint64_t /*file_bytes*/,
-                                             const ParseOptions& /*options*/) {
+Result<ParseResult> requests_an_overflowing_range(const FileParts& /*seen*/, std::uint64_t /*file_bytes*/,
+                                                  const ParseOptions& /*options*/) {
   return Need{UINT64_MAX, 2};
 }
 
@@ -62,17 +63,18 @@ TEST_F(ReadHeader, reads_the_bytes_that_a_parser_needs) {
   EXPECT_EQ((*catalog)[0].bytes, 10'000U);
 }
 
-Result<Parsed> keeps_the_prefix(const Seen& seen, std::uint64_t file_bytes, const ParseOptions& /*options*/) {
-  if (seen.prefix().size() < file_bytes) return Need{0, file_bytes};
+Result<ParseResult> keeps_the_prefix(const FileParts& parts, std::uint64_t file_bytes,
+                                     const ParseOptions& /*options*/) {
+  if (parts.prefix().size() < file_bytes) return Need{0, file_bytes};
   CatalogBuilder builder("test");
-  HT_TRY(builder.metadata().add("byte", MetaValue(MetaType::u8, seen.prefix().last(1)), seen.owner()));
+  HT_TRY(builder.metadata().add("byte", MetaValue(MetaType::u8, parts.prefix().last(1)), parts.owner()));
   return std::move(builder).build();
 }
 
 TEST_F(ReadHeader, a_catalog_keeps_the_memory_it_refers_to) {
   const auto catalog = read(keeps_the_prefix);
   ASSERT_TRUE(catalog);
-  EXPECT_EQ(catalog->metadata()[0].value.natural(), std::uint64_t{'x'});
+  EXPECT_EQ(catalog->metadata()[0].value.unsigned_integer(), std::uint64_t{'x'});
 }
 
 TEST_F(ReadHeader, reads_a_large_header_with_and_without_huge_pages) {
@@ -85,7 +87,7 @@ TEST_F(ReadHeader, reads_a_large_header_with_and_without_huge_pages) {
     ASSERT_TRUE(file);
     const auto header = read_header(**file, keeps_the_prefix, {});
     ASSERT_TRUE(header) << to_string(header.error());
-    EXPECT_EQ(header->catalog.metadata()[0].value.natural(), std::uint64_t{'x'});
+    EXPECT_EQ(header->catalog.metadata()[0].value.unsigned_integer(), std::uint64_t{'x'});
     EXPECT_EQ(port.count(testing::Call::advise), 1);
   }
 }

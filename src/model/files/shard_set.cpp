@@ -22,7 +22,7 @@ bool is_missing_file(const Error& error) { return error.cause() == std::errc::no
 Result<void> open_external(ModelFiles& model, const OpenOptions& options) {
   const auto folder = model.files[0].path.parent_path();
   const auto& names = model.catalog.files();
-  if (names.size() > 1 && !has_path_in_folder(*model.files[0].source)) {
+  if (names.size() > 1 && !is_opened_by_path(*model.files[0].source)) {
     return fail(
         Error(ErrorCode::missing_shard, "external_files_have_a_folder",
               format_text("has tensors in '{}', but was not opened by a path, so it has no folder", names[1]))
@@ -117,7 +117,7 @@ std::vector<std::filesystem::path> paths_in(const std::filesystem::path& folder,
   return paths;
 }
 
-bool has_path_in_folder(const io::Source& source) noexcept {
+bool is_opened_by_path(const io::Source& source) noexcept {
   const auto* const file = dynamic_cast<const io::FileSource*>(&source);
   return file != nullptr && file->has_path();
 }

@@ -43,7 +43,7 @@ TEST_F(ShardSet, opens_by_its_index_and_by_its_folder) {
     EXPECT_EQ(model->catalog().files(), (Names{"", "m-00002-of-00002.safetensors"}));
     EXPECT_EQ((model->tensor<U8, Rank<1>>("a").value()(3)), 7);
     EXPECT_EQ((model->tensor<U8, Shape<4>>("c").value()(3)), 3);
-    EXPECT_EQ(std::get<Storage::FileBacked>(model->raw("c")->origin()).path, two_);
+    EXPECT_EQ(std::get<Storage::FileBacked>(model->storage("c")->origin()).path, two_);
   }
 }
 
@@ -57,7 +57,7 @@ TEST_F(ShardSet, metadata_of_an_earlier_file_wins) {
 }
 
 TEST_F(ShardSet, error_of_a_missing_tensor_names_the_opened_path) {
-  EXPECT_EQ(Model::open(index_)->raw("zzz").error().path(), index_.string());
+  EXPECT_EQ(Model::open(index_)->storage("zzz").error().path(), index_.string());
   const auto wrong = Model::open(index_)->tensor<F32, Rank<1>>("c");
   EXPECT_EQ(wrong.error().path(), two_.string());
 }
@@ -188,13 +188,13 @@ TEST_F(ShardSet, shard_path_stays_in_the_folder) {
   }
 }
 
-TEST_F(ShardSet, truncated_shard_opens_for_its_headers) {
+TEST_F(ShardSet, truncated_shard_opens_with_allow_incomplete) {
   std::filesystem::resize_file(two_, std::filesystem::file_size(two_) - 1);
   EXPECT_EQ(Model::open(index_).error().code(), ErrorCode::truncated);
   const auto model = Model::open(index_, {.allow_incomplete = true});
   ASSERT_TRUE(model) << to_string(model.error());
-  EXPECT_TRUE(model->raw("a"));
-  const auto error = refusal(model->raw("c"), ErrorCode::truncated, "tensor_is_within_the_file");
+  EXPECT_TRUE(model->storage("a"));
+  const auto error = refusal(model->storage("c"), ErrorCode::truncated, "tensor_is_within_the_file");
   EXPECT_EQ(error.path(), two_.string());
 }
 

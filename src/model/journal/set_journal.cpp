@@ -114,7 +114,8 @@ Result<SetJournal> parse_journal(Bytes bytes, std::string_view set_name) {
     const auto temporary = fields[i + 1];
     const auto name = fields[i + 2];
     if (kind != "old" && kind != "new")
-      return fail(not_well_formed(format_text("journal has a field '{}'", to_utf8(kind))));
+      return fail(
+          not_well_formed(format_text("journal has an entry of the unknown kind '{}'", to_utf8(kind))));
     if (!is_of_set(name, set_name)) return fail(not_of_the_set(name, set_name));
     if (!is_temporary(temporary)) return fail(not_of_the_set(temporary, set_name));
     if (!temporaries.insert(temporary).second)

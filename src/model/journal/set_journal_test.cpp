@@ -171,7 +171,7 @@ TEST_F(SetFolder, set_is_unchanged_while_opening) {
   EXPECT_TRUE(Model::open(index, {.port = &port_}));
 }
 
-TEST_F(SetFolder, costs_one_stat_without_a_journal) {
+TEST_F(SetFolder, opening_a_set_without_a_journal_costs_one_stat) {
   const auto index = folder_ / "m.safetensors.index.json";
   write_file(folder_ / "m-00001-of-00001.safetensors", testing::shard_file({"a"}));
   write_file(index, R"({"weight_map":{"a":"m-00001-of-00001.safetensors"}})");
@@ -216,7 +216,7 @@ TEST_F(SetFolder, old_files_are_removed_after_the_last_rename_is_synced) {
   EXPECT_EQ(*std::prev(removed), testing::Call::sync);
 }
 
-TEST_F(SetFolder, journal_is_removed_before_the_files_of_an_unstarted_replacement) {
+TEST_F(SetFolder, journal_is_removed_before_the_files_of_an_uncommitted_replacement) {
   for (int nth = 0; nth < 4; ++nth) {
     write_names(folder_, {"m.safetensors.index.json", "m-00001-of-00002.safetensors", ".htensor-3.part",
                           ".htensor-4.part", ".htensor-5.part"});

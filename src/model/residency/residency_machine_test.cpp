@@ -45,7 +45,7 @@ TEST(ResidencyMachine, event_is_valid_in_the_state) {
   EXPECT_EQ(known.size(), 33U);
 }
 
-TEST(ResidencyMachine, follows_the_life_of_a_tensor) {
+TEST(ResidencyMachine, tensor_can_be_mapped_loaded_evicted_and_mapped_again) {
   auto at = step(Unbound{}, Map{});
   EXPECT_EQ(at.effect, Request::map);
   at = step(at.next, MapDone{});

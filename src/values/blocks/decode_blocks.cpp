@@ -79,8 +79,9 @@ struct Elements {
   alignas(64) std::int8_t at[Count];
 };
 
-/// Makes the compiler load the object from memory instead of forwarding its stores in registers. A load that
-/// widens bytes or repeats a number is free; in registers, the same takes up to four shuffles.
+/// Makes the compiler load the object from memory instead of forwarding its stores in registers. A load can
+/// widen bytes, or broadcast a number to all lanes, at no extra cost; from a register, this takes up to four
+/// shuffles.
 template <class T>
 HWY_INLINE void reload(T& object) {
 #if defined(__GNUC__)

@@ -182,7 +182,7 @@ TEST(DecodeBlocks, extreme_scales_have_the_same_values_on_every_target) {
   }
 }
 
-TEST(DecodeBlocks, extreme_scales_in_four_parts_have_the_same_values_on_every_target) {
+TEST(DecodeBlocks, extreme_scales_of_iq1_m_have_the_same_values_on_every_target) {
   Random random;
   const auto encoding = find_encoding(IQ1_M::tag).value();
   for (const std::uint16_t half : extreme_halves) {
@@ -195,7 +195,7 @@ TEST(DecodeBlocks, extreme_scales_in_four_parts_have_the_same_values_on_every_ta
   }
 }
 
-TEST(DecodeBlocks, every_scale_of_a_byte_has_the_same_values_on_every_target) {
+TEST(DecodeBlocks, every_one_byte_scale_has_the_same_values_on_every_target) {
   Random random;
   for (const auto& [tag, scales] : {std::pair{MXFP4::tag, 1U}, std::pair{NVFP4::tag, 4U}}) {
     const auto encoding = find_encoding(tag).value();

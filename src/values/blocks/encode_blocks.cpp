@@ -254,7 +254,8 @@ void encode_mxfp4(const float* from, int blocks, std::byte* to) {
   }
 }
 
-// Integer lines of eight rows: the step is scale * step_half and the offset is -min * min_half.
+// The lines of eight rows, with integer scales and mins: the step is scale * step_half and the offset is
+// -min * min_half.
 struct PackedLines {
   Half step_half;
   Half min_half;
@@ -386,7 +387,7 @@ void encode_q6_k(const float* from, int /*blocks*/, std::byte* to) {
 
 // Encodes one or more blocks of up to 256 elements in total.
 struct Encoder {
-  int number;
+  int number;  // the value of the EncodingTag
   void (*encode)(const float* from, int blocks, std::byte* to);
 };
 

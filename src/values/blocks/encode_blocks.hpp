@@ -1,15 +1,16 @@
 // Encoders of ggml's block encodings: F32 values to blocks that share scales.
 //
-// Every encoder minimises the sum of squared errors of a block, with equal weight for all elements. Blocks
-// depend only on their values: every compiler, CPU and number of threads gives the same bits.
+// Encoders search for the scales with the smallest sum of squared errors, with equal weight for all elements;
+// Q8_0 has no search and maps the largest magnitude to 127. Blocks depend only on their values: every
+// compiler, CPU and number of threads gives the same bits.
 //
 // Values that a block cannot represent:
 //
 // - NaN is encoded as 0. Infinity is encoded with its sign and the largest finite magnitude of its block, so
-//   that finite elements keep their precision; as 65504 if all finite elements are 0. Scales are never NaN or
-//   infinite.
-// - Scales and offsets are F16 and saturate at 65504. Larger elements become the nearest value that the
-//   block can represent. MXFP4 saturates at 1.5 * 2^127.
+//   that finite elements keep their precision. The magnitude is 65504 if all finite elements are 0. Scales
+//   are never NaN or infinite.
+// - Scales and offsets are F16 and saturate at 65504. Elements beyond the range of such a block become the
+//   nearest value that it can represent. MXFP4 saturates at 1.5 * 2^127.
 // - Scales below 2^-14 are rounded up to a multiple of 2^-24, unless they exceed a multiple by less than
 //   1/16 of 2^-24: small elements lose precision but are not clipped. A block whose elements are all at most
 //   2^-26 in magnitude becomes zeros; in MXFP4, the limit is 2^-130.
