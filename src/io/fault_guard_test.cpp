@@ -295,6 +295,17 @@ TEST_F(FaultGuard, zero_fill_reads_zeros_and_stores_the_first_fault) {
   EXPECT_EQ(sum_of(mapped->bytes()), int{3 * page});
 }
 
+TEST_F(FaultGuard, zero_fill_keeps_the_fault_of_an_unmapped_window) {
+  auto mapped = map({.faults = FaultPolicy::zero_fill});
+  ASSERT_TRUE(mapped);
+  truncate_to(page);
+  EXPECT_EQ(sum_of(mapped->bytes()), int{page});
+  ASSERT_TRUE(mapped->unmap());
+  const auto fault = mapped->fault();
+  ASSERT_TRUE(fault);
+  EXPECT_EQ(fault->offset(), page);
+}
+
 TEST_F(FaultGuard, off_reads_by_system_calls) {
   io::MappedFile unguarded(
       FileSource::open(path_, port_).value(),

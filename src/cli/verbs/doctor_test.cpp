@@ -131,7 +131,7 @@ TEST_F(Cli, doctor_names_ten_missing_files_and_counts_the_others) {
 TEST_F(Cli, doctor_escapes_missing_files_once) {
   std::filesystem::remove(folder_ / "m.ht");
   testing::write_file(folder_ / "model.safetensors.index.json",
-             R"({"metadata":{},"weight_map":{"a":"a\u0009b.safetensors"}})");
+                      R"({"metadata":{},"weight_map":{"a":"a\u0009b.safetensors"}})");
   EXPECT_THAT(run("doctor model.safetensors.index.json --json").out,
               HasSubstr(R"("missing_files":["a\tb.safetensors"])"));
 }

@@ -14,8 +14,14 @@ class UringQueue final : public ReadQueue {
   explicit UringQueue(std::uint32_t depth) : depth_(depth) {}
 
   ~UringQueue() override {
-    // Wait for reads in flight: they write into the caller's memory, which may be freed next.
-    while (in_flight_ > 0 && complete()) continue;
+    // Waits for the reads that the kernel has accepted: they write into the caller's memory, which may be
+    // freed next. The ring drops reads that were not accepted.
+    while (is_open_ && in_flight_ > io_uring_sq_ready(&ring_)) {
+      io_uring_cqe* completion = nullptr;
+      if (io_uring_wait_cqe(&ring_, &completion) != 0) continue;  // interrupted by a signal
+      io_uring_cqe_seen(&ring_, completion);
+      --in_flight_;
+    }
     if (is_open_) io_uring_queue_exit(&ring_);
   }
 

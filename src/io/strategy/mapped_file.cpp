@@ -12,6 +12,12 @@
 
 namespace ht::inline v1::io {
 
+// The first fault in windows that have been unmapped.
+struct MappedFile::PastFault {
+  std::mutex mutex;
+  std::optional<Error> first;
+};
+
 // A mapped part of the file, unmapped with its last owner.
 struct MappedFile::Mapping final : fault::Source {
   std::shared_ptr<const FileSource> file;
@@ -22,6 +28,7 @@ struct MappedFile::Mapping final : fault::Source {
   Region region;
   std::optional<FaultHandler> handler;
   fault::Range guarded;
+  std::shared_ptr<PastFault> past_fault;
 
   Mapping(std::shared_ptr<const FileSource> of_file, MapOptions map_options, std::uint64_t at)
       : file(std::move(of_file)), options(std::move(map_options)), offset(at) {}
@@ -58,6 +65,7 @@ struct MappedFile::Mapping final : fault::Source {
 
   IoResult<void> unmap() {
     if (region.bytes == 0) return {};
+    keep_fault();
     IoResult<void> done;
     // Unregistered before unmapping: other code may map the same addresses, and its faults are not handled
     // here.
@@ -67,6 +75,14 @@ struct MappedFile::Mapping final : fault::Source {
     });
     if (is_unmapped) region = {};
     return done;
+  }
+
+  // `MappedFile::fault` reports the fault after the pages are unmapped.
+  void keep_fault() {
+    auto fault = without_bad_alloc([&]() -> Result<std::optional<Error>> { return guarded.first_fault(); });
+    if (fault && !*fault) return;
+    const std::lock_guard lock(past_fault->mutex);
+    if (!past_fault->first) past_fault->first = fault ? **std::move(fault) : std::move(fault).error();
   }
 
   // Returns the pages of a mapped range: only whole pages inside it if `inward`, else all that it touches.
@@ -111,7 +127,8 @@ MappedFile::MappedFile(std::shared_ptr<const Source> source, MapOptions options)
     : source_(std::move(source)),
       local_(std::dynamic_pointer_cast<const FileSource>(source_)),
       is_mappable_(local_ || source_->memory()),
-      options_(std::move(options)) {}
+      options_(std::move(options)),
+      past_fault_(std::make_shared<PastFault>()) {}
 
 Result<void> MappedFile::check_range(std::uint64_t offset, std::uint64_t bytes) const {
   if (checked::range_fits(offset, bytes, source_->size())) return {};
@@ -233,6 +250,7 @@ mapped::Event MappedFile::map_whole() {
 // Only for files: memory is always mapped whole.
 Result<std::shared_ptr<MappedFile::Mapping>> MappedFile::map_part(const Range& range) const {
   auto mapping = std::make_shared<Mapping>(local_, options_, range.offset);
+  mapping->past_fault = past_fault_;
   if (range.bytes != 0) HT_TRY(mapping->map(range.bytes));
   return mapping;
 }
@@ -355,7 +373,8 @@ std::optional<Error> MappedFile::fault() const {
     const auto window = watched.lock();
     if (auto error = window ? window->guarded.first_fault() : std::nullopt) return error;
   }
-  return std::nullopt;
+  const std::lock_guard past_lock(past_fault_->mutex);
+  return past_fault_->first;
 }
 
 Result<void> MappedFile::visit(std::uint64_t offset, std::uint64_t bytes,

@@ -83,6 +83,7 @@ class MappedFile {
 
  private:
   struct Mapping;
+  struct PastFault;
   struct Range {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
@@ -112,7 +113,8 @@ class MappedFile {
   std::atomic<bool> is_whole_ = false;
   std::atomic<bool> is_windowed_ = false;
   std::vector<std::weak_ptr<Mapping>> windows_;
-  std::unique_ptr<MappedFile> private_;  // made by the first `map_private`
+  std::shared_ptr<PastFault> past_fault_;  // windows may outlive this object
+  std::unique_ptr<MappedFile> private_;    // made by the first `map_private`
 };
 
 /// Files by number; null if a file is missing.
