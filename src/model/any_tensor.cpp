@@ -367,6 +367,14 @@ Result<AnyTensor::InPlace> AnyTensor::in_place(const DTypeInfo& requested) const
     HT_TRY(check_dtype(requested));
     const Entry entry = this->entry();
     if (entry.is_splat()) {
+      if (requested.bits % 8 != 0) {
+        return fail(
+            located(Error(ErrorCode::unsupported_encoding, "splat_elements_are_whole_bytes",
+                          format_text("tensor '{}': a splat of {}, {} bits per element, cannot be used "
+                                      "in place",
+                                      entry.name, requested.name, requested.bits))
+                        .with_hint("use copy to materialize it")));
+      }
       const auto element = splat_element(entry.splat, requested.bits);
       if (element.empty()) {
         return fail(located(Error(ErrorCode::unsupported_encoding, "splat_repeats_one_element",

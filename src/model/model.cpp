@@ -98,9 +98,10 @@ Error Model::unknown_tensor(std::string_view name) const {
   for (const Entry& entry : catalog) {
     if (!nearest.consider(entry.name)) break;
   }
-  const std::string hint = nearest.found() ? format_text("did you mean '{}'?", *nearest.found())
-                           : catalog.size() == 1
-                               ? format_text("the only tensor is '{}'", catalog[0].name)
+  const std::string hint = nearest.found()       ? format_text("did you mean '{}'?", *nearest.found())
+                           : catalog.size() == 1 ? format_text("the only tensor is '{}'", catalog[0].name)
+                           : catalog.empty()
+                               ? std::string("open another file: the model has 0 tensors")
                                : format_text("list the {} tensors with `htensor ls`", catalog.size());
   return std::move(error).with_hint(hint).at_path(state_->opened.native()).at_tensor(name);
 }

@@ -116,6 +116,14 @@ TEST_F(ModelOrders, splat_repeats_one_element) {
   EXPECT_EQ(model.flat<U8>("t").value()(6), 3);
 }
 
+TEST_F(ModelOrders, splat_elements_are_whole_bytes) {
+  const auto model = open_splat("float4_e2m1fn", "[8]", 4, "\x22");
+  const auto error = refusal(model.tensor<F4, Rank<1>>("t"), ErrorCode::unsupported_encoding,
+                             "splat_elements_are_whole_bytes");
+  EXPECT_EQ(error.message(), "tensor 't': a splat of F4, 4 bits per element, cannot be used in place");
+  EXPECT_EQ(static_cast<float>(model.copy<F4, Rank<1>>("t").value()(7)), 1);
+}
+
 TEST_F(ModelOrders, splat_has_no_stored_bytes) {
   const auto model = open_splat("float32", "[2]", 8, stored<float>({7}));
   const auto error =

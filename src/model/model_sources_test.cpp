@@ -206,5 +206,31 @@ TEST(ModelSources, source_of_a_caller_is_read) {
   EXPECT_TRUE(tensor.view(4, 8, buffer));
 }
 
+// Counts the bytes that are read.
+class CountingBlob final : public ReadOnlyBlob {
+ public:
+  using ReadOnlyBlob::ReadOnlyBlob;
+  Result<void> read(std::uint64_t offset, MutableBytes into) const override {
+    read_bytes += into.size();
+    return ReadOnlyBlob::read(offset, into);
+  }
+  mutable std::uint64_t read_bytes = 0;
+};
+
+// Consecutive elements of a row are 200,000 bytes apart.
+TEST(ModelSources, long_columns_are_read_element_by_element) {
+  constexpr std::int64_t rows = 50'000;
+  const auto source = std::make_shared<CountingBlob>(
+      testing::npy_file("<f4", true, "(50000, 3)", std::string(rows * 12, '\1')));
+  const auto model = Model::from_source(source).value();
+  const auto tensor = model.at(0).value();
+  source->read_bytes = 0;
+  std::vector<float> values(300);
+  const AnyTensor::Slice first_rows[] = {{0, 100}, {0, 3}};
+  const auto done = tensor.read(std::as_writable_bytes(std::span(values)), first_rows);
+  ASSERT_TRUE(done) << to_string(done.error());
+  EXPECT_LE(source->read_bytes, 300 * 4 + 4096U);
+}
+
 }  // namespace
 }  // namespace ht::model_sources_test

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "format/ht/ht.hpp"
+#include "format/safetensors/test_file.hpp"
 #include "model/test_models.hpp"
 #include "testing/library_types.hpp"
 #include "testing/temporary_folder.hpp"
@@ -110,6 +111,9 @@ TEST_F(ModelTest, tensor_exists) {
   EXPECT_NE(tensor.error().hint().find("'weights'"), std::string_view::npos);
   const auto other = Model::open(path_).value().tensor<U16, Rank<2>>("zzz");
   EXPECT_NE(other.error().hint().find("only tensor is 'weights'"), std::string_view::npos);
+  testing::write_file(folder_ / "empty.safetensors", testing::safetensors_file("{}", 0));
+  const auto empty = Model::open(folder_ / "empty.safetensors").value();
+  EXPECT_EQ(empty["a"].error().hint(), "open another file: the model has 0 tensors");
 }
 
 TEST_F(ModelTest, dtype_matches_the_request) {

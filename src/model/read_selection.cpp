@@ -332,21 +332,17 @@ class Piece {
   std::uint64_t window_offset_ = 0;
 };
 
-// Returns the bytes to read at once; 0 for the needed elements only. Larger reads pay off if several elements
-// are on one page.
+// Returns the bytes to read at once; 0 for the needed elements only. Larger reads pay off if consecutive
+// elements of the result are on one page.
 std::uint64_t window_bytes_of(const Selection& selection, std::int64_t unit_elements,
                               std::size_t unit_bytes) {
   constexpr std::uint64_t page_bytes = 4096;
   constexpr std::uint64_t window_bytes = std::uint64_t{64} << 10;
   const auto& loops = selection.loops;
   if (loops.empty()) return 0;
-  std::uint64_t nearest = UINT64_MAX;
-  for (const auto& loop : loops) {
-    const auto units =
-        static_cast<std::uint64_t>(std::abs(loop.step)) / static_cast<std::uint64_t>(unit_elements);
-    nearest = std::min(nearest, units * unit_bytes);
-  }
-  return nearest <= page_bytes ? window_bytes : 0;
+  const auto units =
+      static_cast<std::uint64_t>(std::abs(loops.back().step)) / static_cast<std::uint64_t>(unit_elements);
+  return units * unit_bytes <= page_bytes ? window_bytes : 0;
 }
 
 Reading prepare(const StoredElements& stored, const Selection& selection, const SelectionResult& result,

@@ -139,11 +139,11 @@ void check_trailing(Warnings& warnings, const Catalog& catalog, Files files,
   if (format == nullptr || format->file_end == nullptr) return;
   const auto ends = data_ends(catalog, files.size());
   for (std::size_t i = 0; i < files.size(); ++i) {
-    if (ends[i] == 0 || files[i].bytes <= format->file_end(catalog, ends[i])) continue;
+    const auto bytes = files[i].bytes;
+    if (ends[i] == 0 || !bytes || *bytes <= format->file_end(catalog, ends[i])) continue;
     warnings.push_back(
         Error(ErrorCode::trailing_bytes, "files_end_with_their_data",
-              format_text("{} bytes follow the end of the last tensor at byte {}", files[i].bytes - ends[i],
-                          ends[i]))
+              format_text("{} bytes follow the end of the last tensor at byte {}", *bytes - ends[i], ends[i]))
             .at_path(files[i].path.native())
             .at_offset(ends[i])
             .with_hint("remove them with `htensor convert` to a new file: no tensor uses them"));
@@ -167,8 +167,8 @@ std::vector<Error> missing_data(const Catalog& catalog, std::span<const FileSize
   const auto ends = data_ends(catalog, files.size());
   std::vector<Error> errors;
   for (std::uint32_t file = 0; file < files.size(); ++file) {
-    const std::uint64_t bytes = files[file].bytes;
-    if (ends[file] <= bytes) continue;
+    if (!files[file].bytes || ends[file] <= *files[file].bytes) continue;
+    const std::uint64_t bytes = *files[file].bytes;
     std::size_t whole = 0;
     std::vector<Entry> damaged;
     for (const Entry& entry : catalog) {
@@ -254,8 +254,7 @@ void check_catalog(Model::Diagnosis& diagnosis, const OpenOptions& open_options)
   std::vector<FileSize> files;
   for (const auto& path : diagnosis.model->files()) {
     const auto stat = port_of(open_options).stat(path);
-    // The size of a file that was removed meanwhile is unknown, so no problem with it is reported.
-    files.push_back({path, stat ? stat->bytes : UINT64_MAX});
+    files.push_back({path, stat ? std::optional(stat->bytes) : std::nullopt});
   }
   for (auto& error : missing_data(catalog, files)) diagnosis.problems.push_back(std::move(error));
   diagnosis.warnings = warnings_of(catalog, files, open_options.formats);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <htensor/model/model.hpp>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -11,7 +12,7 @@ namespace ht::inline v1 {
 
 struct FileSize {
   std::filesystem::path path;
-  std::uint64_t bytes = 0;
+  std::optional<std::uint64_t> bytes{};  // nullopt if the file was removed meanwhile
 };
 
 /// Returns warnings, each with a hint. `files` are the files of the entries, by number; `formats` are the

@@ -113,12 +113,15 @@ TEST(Diagnoses, files_end_with_their_data) {
   EXPECT_EQ(rules(catalog_of("gguf", {entry("a", 64)}), 97), Rules{"files_end_with_their_data"});
   EXPECT_EQ(rules(catalog_of("irpa", {entry("a", 64)}), 97), Rules{});
   EXPECT_EQ(rules(catalog_of("gguf", {}), 97), Rules{});
+  for (const auto& warning : warnings_of(catalog_of("gguf", {entry("a", 64)}), std::array{FileSize{"f"}}))
+    EXPECT_NE(warning.rule(), "files_end_with_their_data") << "the size is unknown";
 }
 
 TEST(Diagnoses, files_are_complete) {
   auto other = entry("c", 0);
   other.file = 1;
   const auto catalog = catalog_of("irpa", {entry("a", 0), entry("b", 4), other, entry("d", UINT64_MAX - 1)});
+  EXPECT_TRUE(missing_data(catalog, std::array{FileSize{"f"}, FileSize{"g"}}).empty()) << "unknown sizes";
   const auto errors = missing_data(catalog, std::array{FileSize{"f", 5}, FileSize{"g", 4}});
   ASSERT_EQ(errors.size(), 1U);
   EXPECT_EQ(errors[0].code(), ErrorCode::truncated);
