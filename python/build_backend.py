@@ -1,4 +1,4 @@
-"""Builds wheels of htensor: an in-tree backend of PEP 517 that needs nothing but CMake and a C++ compiler.
+"""Builds wheels of htensor: an in-tree backend of PEP 517 that needs no other Python package and runs CMake.
 
 `pip install .` calls `build_wheel`. The build folder is build/python, or $HTENSOR_BUILD_DIR, and is kept: a second build
 compiles what changed. $CMAKE_ARGS are options for CMake.

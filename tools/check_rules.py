@@ -13,7 +13,7 @@ import re
 import sys
 
 COMMENT = re.compile(r"//.*")
-# Not after a brace, because the table of the codes has braces.
+# Skips `{ErrorCode::x, "x"`, an entry of the table of codes.
 RULE = re.compile(r'(?<!\{)ErrorCode::\w+\s*,\s*"(\w+)"')
 # Helpers that set the code themselves: a fixed code, or one derived from the cause.
 HELPER = re.compile(r'(?:\b(?:failed|outside|would_lose_error)\(|\bcode_for\(\w+\),)\s*"(\w+)"')

@@ -49,7 +49,7 @@ Parts parts_of(Bytes bytes, unsigned threads) {
 
 std::uint64_t passes_for(Sum sum, Bytes bytes, double seconds) {
   SumJob job{.sum = sum, .parts = {bytes}};
-  // `seconds` is per pass; the total of all passes must be long enough.
+  // run_sum returns the time of one pass; all passes together must take `seconds`.
   while (run_sum(job).seconds * static_cast<double>(job.passes) < seconds) job.passes *= 2;
   return job.passes;
 }

@@ -1,6 +1,6 @@
 // `htensor ls` as a whole process, from start to exit, with output to /dev/null: safetensors of three sizes,
-// an IRPA, and a Llama GGUF with its vocabulary. Each is compared with an empty process, or with simdjson's
-// DOM parse of the same header in this process, in interleaved pairs.
+// an IRPA, and a Llama GGUF with its vocabulary. Interleaved pairs compare it with an empty process, with
+// simdjson's DOM parse of the same header in this process or in another, and IRPA with safetensors.
 #include <unistd.h>
 
 #include <algorithm>

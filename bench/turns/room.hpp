@@ -37,7 +37,7 @@ class Folder {
 /// results.
 inline void must_fit(std::uint64_t bytes) {
   const auto available = value_of(available_memory());
-  must(available / 7 * 2 >= bytes, "not enough memory for a file of this --size: it takes 3.5 times that");
+  must(available / 7 * 2 >= bytes, "not enough memory: the benchmark needs 3.5 times --size");
 }
 
 }  // namespace ht::bench

@@ -21,7 +21,7 @@ struct Options {
   std::int32_t tokens = 16;
   bool int8 = false;        // rounds activations to int8: faster, see LinearOptions
   bool cold = false;        // drops the file from the page cache first
-  bool one_by_one = false;  // processes the prompt token by token, too
+  bool one_by_one = false;  // processes the prompt token by token instead of in one batch
   std::string logits;       // file for the logits after each token
 };
 

@@ -4,8 +4,8 @@
 //   whisper_export model.safetensors whisper.irpa whisper.mlir
 //   iree-run-module --parameters=model=whisper.irpa …
 //
-// The module does not contain weights: each global names an entry of the archive. The program checks that all
-// entries exist and have the size of their type.
+// The module does not contain weights: each global names an entry of the archive. The program checks that the
+// archive has an entry for each tensor, with the same type and shape.
 #include <algorithm>
 #include <cstdio>
 #include <htensor/htensor.hpp>

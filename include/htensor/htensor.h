@@ -32,9 +32,9 @@
 // `_free` function accepts NULL. A tensor keeps its bytes alive and may outlive its model. A result
 // (ht_load_report, ht_verification, ht_hashes, ht_diagnosis, ht_conversion_report, ht_differences,
 // ht_edit_report) is a read-only struct; `ht_result_free` releases it with everything that it points to. Pass
-// NULL for a result that is not needed. A pointer that a function returns belongs to the handle that was
-// passed in, and is valid as long as that handle. The library uses arguments during the call only, unless the
-// comment of the function says otherwise.
+// NULL for a result that is not needed; only ht_model_hash, ht_validate and ht_diff require the pointer. A
+// pointer that a function returns belongs to the handle that was passed in, and is valid as long as that
+// handle. The library uses arguments during the call only, unless the comment of the function says otherwise.
 //
 // Threads. Any function may be called on any thread, and many threads may use the same handle at once;
 // `_free` must not run at the same time as another use of that handle. Callbacks run on the thread that
@@ -536,7 +536,7 @@ typedef struct ht_read_options {
 /// Writes the selected elements to `out`: dense, row-major, native byte order. `slices` has one entry per
 /// dimension, or is NULL for all elements. Reads only the selected elements, or the blocks that contain them,
 /// on all processors. HT_SIZE_MISMATCH unless `bytes` is the size of the result. HT_OUT_OF_BOUNDS,
-/// HT_WOULD_LOSE, HT_UNSUPPORTED_ENCODING for blocks as stored unless whole rows are selected.
+/// HT_WOULD_LOSE, HT_UNSUPPORTED_ENCODING for blocks as stored unless whole blocks are selected.
 HT_C_API ht_status ht_tensor_read(const ht_tensor* tensor, const ht_slice* slices, size_t slice_count,
                                   const ht_read_options* options, void* out, size_t bytes, ht_error** error);
 /// Writes the selected values as F32. `count` must be the number of selected values. HT_WOULD_LOSE unless F32
@@ -919,9 +919,10 @@ typedef struct ht_convert_options {
   int force;
   /// Plans and checks, writes nothing. Losses that are not allowed are listed instead of HT_WOULD_LOSE.
   int dry_run;
-  /// The path of an MLIR module for IREE to write, and its parameter scope; not for ht_save. Tensors below
-  /// `inline_below` bytes are stored in the module: UINT64_MAX inlines all. The module is written last: if
-  /// its write fails or is cancelled, the target is complete and stays.
+  /// The path at which to write an MLIR module for IREE, and the parameter scope of the module; not for
+  /// ht_save. A module implies `normalize_layout`. Tensors below `inline_below` bytes are stored in the
+  /// module: UINT64_MAX inlines all. The module is written last: if its write fails or is cancelled, the
+  /// target is complete and stays.
   const char* emit_mlir;
   const char* scope;
   uint64_t inline_below;
@@ -1103,10 +1104,11 @@ HT_C_API ht_status ht_save_to_memory(const ht_tensor_to_save* tensors, size_t te
                                      ht_error** error);
 /// Fills in type, rank, dims, strides, data and bytes from a DLPack tensor, which the caller keeps until the
 /// save is over and then deletes. HT_DEVICE_UNAVAILABLE unless the memory is on the CPU, HT_BAD_DTYPE for
-/// more than one lane and for dtypes that the library lacks, HT_BAD_VERSION for a major version other than 1.
+/// more than one lane and for dtypes that the library lacks, HT_BAD_SHAPE for an invalid shape.
 HT_C_API ht_status ht_from_dlpack(const struct DLManagedTensor* managed, ht_tensor_to_save* tensor,
                                   ht_error** error);
-/// The same from the versioned form, which also has I4, U4 and floats of at most 8 bits.
+/// The same from the versioned form, which also has I4, U4 and floats of at most 8 bits. HT_BAD_VERSION for a
+/// major version other than 1, HT_UNSUPPORTED_ENCODING for elements below 8 bits that are padded to bytes.
 HT_C_API ht_status ht_from_dlpack_versioned(const struct DLManagedTensorVersioned* managed,
                                             ht_tensor_to_save* tensor, ht_error** error);
 

@@ -90,7 +90,8 @@ def to_python(hint: str) -> str:
 
 
 def message_to_python(message: str) -> str:
-    """The message of an error for Python. Names in it may look like options, so only its start is translated."""
+    """The message of an error for Python. Names in a message may look like options, so only the two messages about
+    `--rename` are translated."""
     return re.sub(r"^--rename '(.*)' matches (no tensor|only tensors that an earlier )(?:--rename matches)?$",
                   lambda m: f"rename pattern '{m[1]}' matches {m[2]}" + ("pattern matches" if "only" in m[2] else ""),
                   message, flags=re.DOTALL)  # fmt: skip

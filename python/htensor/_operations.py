@@ -235,7 +235,7 @@ def verify(
     Works for files that no longer parse. Error (not_sealed) if there is no seal. For an open model, the files
     that it has open are compared, even if its path names another file now. The library stops at the first
     difference, so `bad` is empty; `algorithm` is "" and `seal` is None. `checked_bytes` counts the bytes of
-    tensors, and is 0 if bytes differ.
+    tensors, and is 0 with `quick` or if bytes differ.
     """
     options = {"quick": quick, "max_header": size_of(max_header, "max_header")}
     if isinstance(path, Model):

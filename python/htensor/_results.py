@@ -47,8 +47,9 @@ class Record:
 
 
 class Stats(Record):
-    """Statistics of a tensor. Infinities and NaNs are only counted; all else describes the finite values, and is NaN
-    if there are none. `argmin` and `argmax` are row-major positions; `std` is that of the population."""
+    """Statistics of a tensor. `count` is the number of all elements. Infinities and NaNs are only counted; all other
+    fields describe the finite values. Without finite values, `min`, `max`, `mean` and `std` are NaN. `argmin` and
+    `argmax` are row-major positions; `std` is that of the population."""
 
     __slots__ = (
         "count", "zeros", "subnormals", "nans", "infinities", "min", "max", "argmin", "argmax", "sum", "mean", "std",

@@ -197,7 +197,8 @@ bool Tensors::set_item(PyObject* item, size_t i) {
     tensors_[i].tensor = tensor_of(reinterpret_cast<TensorObject*>(value));
     return tensors_[i].tensor != nullptr;
   }
-  // The capsule is not consumed, so its destructor deletes the tensor. The import does not change the name.
+  // The capsule keeps its name, so its destructor deletes the DLPack tensor. The import does not write
+  // `tensors_[i].name`.
   if (PyCapsule_IsValid(value, "dltensor_versioned")) {
     auto* managed = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(value, "dltensor_versioned"));
     status = ht_from_dlpack_versioned(managed, &tensors_[i], &error);

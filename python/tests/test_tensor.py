@@ -495,7 +495,7 @@ def test_dlpack_keeps_memory_errors(tmp_path):
         htensor.open(path, faults="off")["w"].__dlpack__(copy=True)
 
 
-def test_splat_of_blocks_has_the_bytes_of_its_blocks(tmp_path):
+def test_equal_blocks_are_read_back_from_an_irpa(tmp_path):
     block = np.arange(34, dtype=np.uint8)
     raw = htensor.Raw("Q8_0", (3, 64), np.tile(block, 6).tobytes())
     tensor = htensor.from_bytes(htensor.to_bytes({"w": raw}, format="irpa"))["w"]

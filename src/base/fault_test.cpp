@@ -97,8 +97,8 @@ TEST_F(FaultTables, the_smallest_section_limits_the_replaced_pages) {
 
 TEST_F(FaultTables, pages_of_a_section_without_the_faulting_page_are_not_replaced) {
   const auto range = add();
-  const Bytes behind = part(5, 2).subspan(10);
-  EXPECT_TRUE(guarded(behind, [&] {
+  const Bytes later = part(5, 2).subspan(10);
+  EXPECT_TRUE(guarded(later, [&] {
     EXPECT_FALSE(guarded(part(0, 8), [&] { EXPECT_EQ(fault(2), 3U); }));
     EXPECT_TRUE(guarded(part(0, 2), [] {}));
   }));

@@ -8,8 +8,8 @@
 
 namespace ht::inline v1 {
 
-// Kernels that compute little per byte prefetch to overlap computation and memory access. A prefetched line
-// may be outside any object: a prefetch never faults.
+// Prefetches overlap computation and memory access in kernels with little computation per byte. A prefetched
+// line may be outside any object: a prefetch never faults.
 
 /// Bytes between the element that a kernel reads and the line that it prefetches: two pages, because the
 /// prefetchers of processors stop at the end of a page.

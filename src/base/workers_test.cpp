@@ -126,7 +126,7 @@ TEST(Jobs, rethrow_exceptions_in_the_caller) {
   EXPECT_LT(started, jobs.count);
   jobs.run = [](std::size_t job, std::size_t) -> Result<void> {
     if (job == 5) return fail(Error(ErrorCode::read_failed));
-    if (job == 6) throw std::runtime_error("of a job behind a failure");
+    if (job == 6) throw std::runtime_error("of a job after a failure");
     return {};
   };
   EXPECT_EQ(run_all(jobs).error().code(), ErrorCode::read_failed);

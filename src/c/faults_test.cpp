@@ -1,4 +1,4 @@
-// Every function returns a status for a file that is truncated while it is mapped.
+// Every function returns an error, and raises no SIGBUS, if the file is truncated while it is mapped.
 #include <csignal>
 #include <cstdlib>
 #include <numeric>
@@ -40,7 +40,7 @@ class CFaults : public testing::CApi {
   std::size_t bytes_ = 0;
 };
 
-TEST_F(CFaults, functions_return_a_status) {
+TEST_F(CFaults, functions_return_an_error_for_a_truncated_file) {
   const auto model = truncated_model(HT_FAULTS_GUARDED);
   std::vector<float> out(elements);
   EXPECT_NE(ht_tensor_copy_to(tensor_.get(), 0, out.data(), bytes_, failed_.out()), HT_OK);

@@ -111,15 +111,15 @@ class ConvertPairs : public Diff {
           holds_one_tensor(after.format()) ? std::optional<std::size_t>(0) : after.find(entry.name);
       ASSERT_TRUE(found) << "missing: " << entry.name;
       const Entry other = after[*found];
-      const bool is_relaid = entry.byte_order != other.byte_order || entry.order != other.order;
-      if (!is_relaid) {
+      const bool is_reordered = entry.byte_order != other.byte_order || entry.order != other.order;
+      if (!is_reordered) {
         EXPECT_EQ(digests[i], others[*found]) << entry.name;
       }
       if (lost_tensors.contains(std::string(entry.name))) continue;
       EXPECT_EQ(entry.dtype, other.dtype) << entry.name;
       EXPECT_EQ(entry.encoding, other.encoding) << entry.name;
       EXPECT_TRUE(std::ranges::equal(entry.dims, other.dims)) << entry.name;
-      if (is_relaid) expect_relaid(a, b, entry.name);
+      if (is_reordered) expect_reordered(a, b, entry.name);
     }
     std::size_t expected_keys = 0;
     for (const auto& [key, value] : before.metadata()) {
@@ -135,7 +135,7 @@ class ConvertPairs : public Diff {
     EXPECT_EQ(after.metadata().size(), expected_keys) << "no key was added";
   }
 
-  static void expect_relaid(const Model& a, const Model& b, std::string_view name) {
+  static void expect_reordered(const Model& a, const Model& b, std::string_view name) {
     const Entry entry = b.catalog()[b.catalog().find(name).value_or(0)];
     EXPECT_EQ(entry.byte_order, ByteOrder::little) << name;
     EXPECT_EQ(entry.order, ElementOrder::row_major) << name;

@@ -14,7 +14,7 @@ namespace ht::testing {
 /// - an error has an empty message or rule,
 /// - the parser allocates more memory than `check_memory` allows,
 /// - an accepted file does not encode to a file that parses to the same tensors and encodes to the same
-///   bytes.
+///   bytes. The encoder may return `size_overflow`.
 void check_format(std::string_view format, const std::uint8_t* data, std::size_t size);
 
 /// Aborts if `parse` has more than 8 times `input_bytes` plus 1 MiB allocated at any time.

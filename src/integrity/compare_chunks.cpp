@@ -103,8 +103,8 @@ class SealComparison {
       add_missing(file, 0);
       return;
     }
-    // If the only compared chunk does not match, the file is damaged or replaced: only a different size shows
-    // that it was replaced.
+    // If no compared chunk matches, the file was replaced. One chunk is enough only if the size differs too;
+    // else the chunk may be damaged.
     const bool is_replaced = tally.bad == tally.compared && tally.compared >= (size != sealed_bytes ? 1 : 2);
     if (is_replaced) raise(Verification::Verdict::replaced);
     if (size < sealed_bytes) {

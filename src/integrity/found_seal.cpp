@@ -25,7 +25,8 @@ SealLocation seal_location_of(const Path& model, std::span<const Format> formats
   const auto name = model.filename().string();
   if (name.ends_with(".index.json")) return seal_location_in_folder(model.parent_path());
   auto file = model;
-  // The parts of a split model share one seal. Shards named by an index have no seal of their own.
+  // The parts of a split model share one seal. A shard that an index names can also be opened alone, and then
+  // has a seal of its own.
   const auto numbered = parse_numbered_name(name);
   const auto* const format = numbered ? format_of_extension(numbered->extension, formats) : nullptr;
   if (format != nullptr && format->sharding == Format::Sharding::parts)

@@ -75,11 +75,11 @@ Result<void> check_files(const Seal& seal) {
   std::set<std::string_view> names;
   for (const auto& file : seal.files) {
     if (const auto fault = sealed_name_fault(file.name); !fault.empty()) {
-      return bad("seal_names_files_beside_it",
+      return bad("seal_file_names_are_plain",
                  format_text("lists the file '{}', whose name {}", to_utf8(file.name), fault));
     }
     if (!names.insert(file.name).second) {
-      return bad("seal_names_each_file_once", format_text("lists the file '{}' twice", to_utf8(file.name)));
+      return bad("seal_file_names_are_unique", format_text("lists the file '{}' twice", to_utf8(file.name)));
     }
     const auto sum = checked::add(all, file.bytes);
     if (!sum || !checked::narrow<std::int64_t>(*sum)) {

@@ -167,14 +167,15 @@ TEST(SealFormat, seal_has_a_file) {
   expect_unwritable([](Seal& seal) { seal.files.clear(); }, "seal_has_a_file");
 }
 
-TEST(SealFormat, seal_names_files_beside_it) {
+TEST(SealFormat, seal_file_names_are_plain) {
   for (const std::string name : {"/etc/passwd", "../other", "a/../../b", "", "./m", "a//b", "a/./b", "b/"}) {
-    expect_unwritable([&](Seal& seal) { seal.files[0].name = name; }, "seal_names_files_beside_it");
+    expect_unwritable([&](Seal& seal) { seal.files[0].name = name; }, "seal_file_names_are_plain");
   }
 }
 
-TEST(SealFormat, seal_names_each_file_once) {
-  expect_unwritable([](Seal& seal) { seal.files[1].name = seal.files[0].name; }, "seal_names_each_file_once");
+TEST(SealFormat, seal_file_names_are_unique) {
+  expect_unwritable([](Seal& seal) { seal.files[1].name = seal.files[0].name; },
+                    "seal_file_names_are_unique");
 }
 
 TEST(SealFormat, seal_sizes_fit_63_bits) {

@@ -21,11 +21,11 @@ Catalog catalog_of_splats(int count) {
 
 TEST(SealSize, equals_the_size_of_the_encoded_seal) {
   for (const auto algorithm : all_hash_algorithms) {
-    const auto nothing = digest(algorithm, {});
-    if (!nothing) continue;  // this build lacks the algorithm
+    const auto empty_digest = digest(algorithm, {});
+    if (!empty_digest) continue;  // this build lacks the algorithm
     const Seal seal{.algorithm = algorithm,
-                    .files = {{"file", 10, *nothing}},
-                    .tensors = {{"a", 0, 0, 4, *nothing}, {"splat", std::nullopt, 0, 4, *nothing}},
+                    .files = {{"file", 10, *empty_digest}},
+                    .tensors = {{"a", 0, 0, 4, *empty_digest}, {"splat", std::nullopt, 0, 4, *empty_digest}},
                     .chunks = std::vector<std::byte>(2 * digest_bytes(algorithm))};
     EXPECT_EQ(SealCounts::of(seal).seal_bytes(algorithm), encode_seal(seal)->size());
   }

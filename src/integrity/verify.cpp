@@ -263,7 +263,8 @@ Result<void> verify(const Storage& storage) {
   return without_bad_alloc([&]() -> Result<void> {
     const auto* const range = std::get_if<Storage::FileBacked>(&storage.origin());
     if (range == nullptr)
-      return fail(unsealed("the tensor's memory does not come from a file, so no seal covers it"));
+      return fail(unsealed("the tensor's memory does not come from a file, so no seal covers it")
+                      .with_hint("pass a tensor of a model that was opened by its path"));
     return validate_bytes(digest_of_memory(storage.bytes()), *range,
                           HT_TRY(sealed_tensor_for(*range, {}, io::system_port())));
   });

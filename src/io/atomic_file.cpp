@@ -61,7 +61,7 @@ bool is_ours(std::string_view name, std::string_view suffix) {
   return name.starts_with(temporary_prefix) && name.ends_with(suffix);
 }
 
-bool may_be_in_a_journal(const std::filesystem::path& folder, Port& port) {
+bool may_have_journal(const std::filesystem::path& folder, Port& port) {
   const auto names = port.list(folder);
   return !names ||
          std::ranges::any_of(*names, [](const auto& name) { return is_ours(name, journal_suffix); });
@@ -80,7 +80,7 @@ void remove_leftovers(const std::filesystem::path& folder, Port& port) {
     const auto found = port.stat(*file);
     const bool is_abandoned = found && found->kind == FileKind::regular && port.claim(*file);
     // Journals are checked after the claim: the writer is dead by then, so its journal cannot appear later.
-    if (is_abandoned && !may_be_in_a_journal(folder, port)) static_cast<void>(port.unlink(folder / name));
+    if (is_abandoned && !may_have_journal(folder, port)) static_cast<void>(port.unlink(folder / name));
     static_cast<void>(port.close(*file));
   }
 }

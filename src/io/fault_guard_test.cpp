@@ -182,7 +182,7 @@ TEST_F(FaultGuard, a_fault_replaces_the_result_of_the_body) {
   EXPECT_EQ(result.error().code(), ErrorCode::changed_underfoot);
 }
 
-TEST_F(FaultGuard, many_threads_fault_at_once) {
+TEST_F(FaultGuard, reports_faults_of_many_threads_at_once) {
   const auto mapped = map();
   ASSERT_TRUE(mapped);
   truncate_to(page);

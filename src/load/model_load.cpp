@@ -218,7 +218,7 @@ class ModelLoad {
   Result<void> read() {
     const auto read = std::make_shared<io::ReadStrategy>(sources(), read_options());
     HT_TRY(load_by(read));
-    loaded_.direct_bytes = read->done().direct_bytes;
+    loaded_.direct_bytes = read->totals().direct_bytes;
     page_threads_ = read->page_threads();
     return {};
   }
@@ -449,7 +449,7 @@ class ModelLoad {
   }
 
   void report(std::uint64_t done_bytes) {
-    // Gaps between tensors are read too, but do not count as progress.
+    // Gaps between tensors may be read too, so `done_bytes` may exceed the total.
     progress_.done_bytes = std::min(done_bytes, progress_.total_bytes);
     progress_.elapsed = std::chrono::steady_clock::now() - begin_;
     if (options_.work.on_progress) options_.work.on_progress(progress_);

@@ -13,7 +13,7 @@
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
-namespace ht::residency_test {
+namespace ht::page_cache_test {
 namespace {
 
 using testing::Call;
@@ -231,4 +231,4 @@ TEST_F(ResidencyOfModel, model_has_its_data) {
 }
 
 }  // namespace
-}  // namespace ht::residency_test
+}  // namespace ht::page_cache_test

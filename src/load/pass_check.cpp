@@ -29,10 +29,11 @@ Error differs_from_seal(const std::filesystem::path& path, const std::string& te
       .with_hint("download the file again; `htensor verify` lists all bad ranges");
 }
 
-// Fails if the model and the seal have different tensors. `numbers` maps each file of the catalog to its
-// number in the seal.
-Result<void> check_same_tensors(const SealedTensors& sealed, const Catalog& catalog,
-                                std::span<const std::uint32_t> numbers, const std::filesystem::path& seal) {
+// Fails unless the seal lists every tensor of the model with the same file, offset and size. `numbers` maps
+// each file of the catalog to its number in the seal.
+Result<void> check_tensors_are_listed(const SealedTensors& sealed, const Catalog& catalog,
+                                      std::span<const std::uint32_t> numbers,
+                                      const std::filesystem::path& seal) {
   for (const Entry& entry : catalog) {
     const auto it = sealed.find(entry.name);
     if (it != sealed.end()) {
@@ -71,8 +72,8 @@ Result<PassCheck> PassCheck::make(const ModelState& model, std::span<const std::
   Sealed sealed{.regions = SealRegions(seal), .current = {std::move(hasher)}};
   for (const auto& path : model.paths) sealed.numbers.push_back(HT_TRY(found->number_of(path)));
   for (const auto& tensor : seal.tensors) sealed.tensors.emplace(tensor.name, &tensor);
-  HT_TRY(check_same_tensors(sealed.tensors, *model.catalog, sealed.numbers, found->location.seal));
-  // Files without loaded tensors are not opened.
+  HT_TRY(check_tensors_are_listed(sealed.tensors, *model.catalog, sealed.numbers, found->location.seal));
+  // Files of the seal that are not in `files`, such as the index, stay null and are skipped.
   std::vector<io::MappedFile*> in_seal(seal.files.size());
   sealed.paths = std::move(found->paths);
   for (std::size_t i = 0; i < files.size(); ++i) {

@@ -19,7 +19,7 @@ namespace ht::inline v1 {
 
 class PassCheck {
  public:
-  /// Checks headers and sizes, and that model and seal have the same tensors. `not_sealed` if there is
+  /// Checks headers and sizes, and that the seal lists every tensor of the model. `not_sealed` if there is
   /// neither a seal nor a checksum. `tensors` are the indices of the loaded tensors: an Error names one of
   /// them if possible.
   [[nodiscard]] static Result<PassCheck> make(const ModelState& model, std::span<const std::size_t> tensors);

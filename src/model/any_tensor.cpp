@@ -305,11 +305,11 @@ Result<AnyTensor> AnyTensor::slice(std::int64_t begin, std::int64_t end) const {
                                     elements_of(count) % element.block_elements == 0
                               : elements_of(begin) % 8 * static_cast<std::uint64_t>(element.bits) % 8 == 0;
     if (count != 0 && !is_whole) {
-      return fail(
-          located(Error(ErrorCode::misaligned, "rows_are_whole_bytes_and_blocks",
-                        format_text("rows {} to {} of tensor '{}' do not begin and end with whole {}", begin,
-                                    end, name(), element.is_block_encoded() ? "blocks" : "bytes"))
-                      .with_hint("slice at rows that begin with a whole byte or block")));
+      return fail(located(Error(ErrorCode::misaligned, "rows_are_whole_bytes_and_blocks",
+                                format_text("rows {} to {} of tensor '{}' {}", begin, end, name(),
+                                            element.is_block_encoded() ? "are not whole blocks"
+                                                                       : "do not begin at a byte boundary"))
+                              .with_hint("slice at rows that begin at a byte or block boundary")));
     }
     auto rows = std::make_shared<Rows>();
     rows->dims.assign(whole.begin(), whole.end());

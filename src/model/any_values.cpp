@@ -132,7 +132,7 @@ Result<Selection> AnyTensor::select(std::span<const Slice> slices) const {
   const auto elements = static_cast<std::uint64_t>(HT_TRY(located(layout::count_elements(entry.dims))));
   const std::uint64_t unit = stored.is_block_encoded() ? stored.block_elements : 1;
   const auto bytes = values::stored_bytes(stored, static_cast<std::int64_t>(elements));
-  // The library's parsers check this; the parser of a caller's format may not.
+  // The library's parsers check the size; the parser of a user-defined format may not.
   if (elements % unit != 0 || bytes > entry.bytes) {
     return fail(located(Error(ErrorCode::size_mismatch, "elements_are_within_the_stored_bytes",
                               format_text("tensor '{}', {} [{}]: needs {} bytes but has {}", name(),

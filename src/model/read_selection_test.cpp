@@ -131,8 +131,8 @@ TEST_F(Reads, slices_are_within_the_dimensions) {
   auto out = memory_for_floats(1);
   const Slice rows[] = {{0, 5}, {0, 3}};
   expect_refusal(tensor.read(out, rows), ErrorCode::out_of_bounds, "slice_is_within_bounds");
-  const Slice still[] = {{0, 4, 0}, {0, 3}};
-  expect_refusal(tensor.read(out, still), ErrorCode::out_of_bounds, "slice_step_is_valid");
+  const Slice zero_step[] = {{0, 4, 0}, {0, 3}};
+  expect_refusal(tensor.read(out, zero_step), ErrorCode::out_of_bounds, "slice_step_is_valid");
   const Slice wrapped[] = {{0, 4}, {-1, 3}};
   expect_refusal(tensor.read(out, wrapped), ErrorCode::out_of_bounds, "slice_is_within_bounds");
 }

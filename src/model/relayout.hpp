@@ -101,7 +101,8 @@ Result<void> relayout_into(MutableBytes to, const Relayout& relayout, std::uint6
   return {};
 }
 
-/// Returns the bytes of one element of a splat; empty if the elements differ.
+/// Returns the bytes of one element of a splat; empty if the elements differ or are not whole
+/// bytes.
 [[nodiscard]] std::vector<std::byte> splat_element(Bytes pattern, int bits);
 
 /// Fills `to` with the repeated pattern, from its byte `first` on.

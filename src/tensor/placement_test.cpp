@@ -17,7 +17,7 @@ using tests::must;
 constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
 
-// Checks claims of F32 elements on 64 writable bytes. Each test varies some of the parameters.
+// Checks placements of F32 elements in 64 writable bytes. Each test varies some of the parameters.
 class Placement : public ::testing::Test {
  protected:
   [[nodiscard]] Result<void> check(const Ints& extents, const Ints& strides, std::uint64_t offset,
@@ -38,14 +38,14 @@ class Placement : public ::testing::Test {
   Storage storage_ = must(Storage::owned(64));
 };
 
-TEST_F(Placement, accepts_a_claim_that_fills_the_storage) {
+TEST_F(Placement, accepts_elements_that_fill_the_storage) {
   EXPECT_TRUE(check({16}, {1}, 0));
   EXPECT_TRUE(check({2, 8}, {8, 1}, 0));
   EXPECT_TRUE(check({8, 2}, {1, 8}, 0));
   EXPECT_TRUE(check({}, {}, 60));
 }
 
-TEST_F(Placement, accepts_a_claim_down_to_the_first_byte) {
+TEST_F(Placement, accepts_elements_down_to_the_first_byte) {
   EXPECT_TRUE(check({16}, {-1}, 60));
   EXPECT_TRUE(check({2, 8}, {-8, 1}, 32));
   EXPECT_TRUE(check({2, 8}, {8, -1}, 28));
@@ -106,7 +106,7 @@ TEST_F(Placement, refuses_any_element_of_an_empty_storage) {
   EXPECT_TRUE(check({0}, {1}, 0));
 }
 
-TEST_F(Placement, accepts_a_claim_without_elements_and_any_strides) {
+TEST_F(Placement, accepts_any_strides_without_elements) {
   EXPECT_TRUE(check({0}, {1}, 0));
   EXPECT_TRUE(check({0}, {1}, 64));
   EXPECT_TRUE(check({5, 0}, {most, least}, 0));
@@ -147,18 +147,18 @@ TEST_F(Placement, storage_is_in_host_memory) {
   const Ints extents{16};
   const Ints strides{1};
   for (const bool writes : {false, true}) {
-    placement::ElementPlacement claim{.storage = storage_,
-                                      .extents = extents,
-                                      .strides = strides,
-                                      .offset = 0,
-                                      .bits = 32,
-                                      .alignment = 4,
-                                      .writes = writes};
-    const auto refused = placement::check(claim);
+    placement::ElementPlacement placed{.storage = storage_,
+                                       .extents = extents,
+                                       .strides = strides,
+                                       .offset = 0,
+                                       .bits = 32,
+                                       .alignment = 4,
+                                       .writes = writes};
+    const auto refused = placement::check(placed);
     EXPECT_TRUE(fails(refused, ErrorCode::bad_state, "storage_is_in_host_memory"));
     EXPECT_EQ(refused.error().hint(), "copy the tensor with to_host");
-    claim.on_device = true;
-    EXPECT_TRUE(placement::check(claim));
+    placed.on_device = true;
+    EXPECT_TRUE(placement::check(placed));
   }
 }
 

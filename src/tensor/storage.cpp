@@ -104,9 +104,9 @@ Result<MutableBytes> Storage::writable_bytes() const {
 }
 
 const Storage::Origin& Storage::origin() const noexcept {
-  static constexpr Borrowed nothing{};
-  static const Origin of_nothing = nothing;
-  return block_ ? block_->origin : of_nothing;
+  static constexpr Borrowed borrowed_origin{};
+  static const Origin default_origin = borrowed_origin;
+  return block_ ? block_->origin : default_origin;
 }
 
 std::shared_ptr<const void> Storage::owner() const noexcept { return block_ ? block_->owner : nullptr; }

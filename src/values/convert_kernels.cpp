@@ -238,7 +238,7 @@ HWY_INLINE Word narrow_to_scale(Word bits, Word random, const Demotion& demotion
 template <class Int, Int Lowest, Int Highest>
 HWY_INLINE Int round_to_integer(double value, Rounding::Mode mode, std::uint64_t random) {
   if (value != value) return 0;
-  // The limits are powers of two or below 2^53, so comparisons are exact.
+  // As doubles, the limits are powers of two or below 2^53, so comparisons are exact.
   if (value <= static_cast<double>(Lowest)) return Lowest;
   if (value >= static_cast<double>(Highest)) return Highest;
   const auto truncated = static_cast<Int>(value);

@@ -10,8 +10,8 @@
 
 namespace ht::inline v1::values {
 
-/// True if every finite value of `from` is a value of `to`. Block encodings have the values of F32. False for
-/// user dtypes, unless both are the same.
+/// True if every finite value of `from` is a value of `to`. A block encoding as `from` counts as F32; as
+/// `to`, it holds only the values of the same encoding. False for user dtypes, unless both are the same.
 [[nodiscard]] bool is_lossless(const ElementType& from, const ElementType& to) noexcept;
 
 /// A conversion from one type to another. Rounding has no effect if the conversion is lossless. A conversion

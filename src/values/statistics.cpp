@@ -161,8 +161,8 @@ double first_normal_of(const ElementType& type) {
   return first;
 }
 
-// A sum of eight elements with so few digits in F32 has an error below the rounding error of the elements.
-// The values of block encodings are approximations anyway.
+// If elements have at most the digits of F16, a sum of eight in F32 has an error below the rounding error of
+// the elements. The values of block encodings are approximations anyway.
 Summation summation_of(const ElementType& type) {
   if (type.is_block_encoded()) return Summation::groups_of_floats;
   Summation summation = Summation::doubles;
@@ -172,8 +172,8 @@ Summation summation_of(const ElementType& type) {
   return summation;
 }
 
-// Computes the statistics of units of one type. The index of an extreme is any index in the unit;
-// `find_in_unit` finds the first.
+// Computes the statistics of units of one type. The index of an extreme is any index in the unit that has the
+// extreme; `find_in_unit` finds the first.
 class UnitSummarizer {
  public:
   explicit UnitSummarizer(const ElementType& type)

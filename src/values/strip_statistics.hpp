@@ -55,7 +55,8 @@ struct SmallCounts {
   std::uint64_t tiny = 0;
 };
 
-/// Counts the zeros, and the values whose bits without the sign are below `tiny_below`, from 1 to 0x7F800000.
+/// Counts the zeros, and the values whose bits without the sign are below `tiny_below`. `tiny_below` is from
+/// 1 to 0x7F800000.
 [[nodiscard]] SmallCounts count_small(const float* values, std::int64_t count,
                                       std::uint32_t tiny_below) noexcept;
 

@@ -154,8 +154,8 @@ class [[nodiscard]] Error {
 
   /// The kind of failure, on which programs switch.
   [[nodiscard]] ErrorCode code() const noexcept { return code_; }
-  /// The name of the violated rule, for instance "header_size_within_limit"; the name of the code if there is
-  /// no rule.
+  /// The name of the violated rule, for instance "header_is_complete"; the name of the code if there is no
+  /// rule.
   [[nodiscard]] std::string_view rule() const noexcept;
   /// The description of the error, without the path, which `to_string` adds. Never empty: without a message
   /// of its own, the sentence of `describe`. At most 2000 bytes, then "…".
@@ -263,8 +263,9 @@ constexpr T take_value(const Result<T>& result) {
 #define HT_INTERNAL_PASTE_(a, b) a##b
 #define HT_INTERNAL_PASTE(a, b) HT_INTERNAL_PASTE_(a, b)
 
-/// Yields the value of a Result, or returns its Error from the enclosing function. Use one per statement: g++
-/// 12 does not destroy the preceding members if HT_TRY returns inside `Aggregate{member, HT_TRY(…)}`.
+/// Yields the value of a Result, or returns its Error from the enclosing function. In a braced initializer,
+/// only the first member may be an HT_TRY: g++ 12 does not destroy the preceding members if HT_TRY returns
+/// inside `Aggregate{member, HT_TRY(…)}`. Arguments of calls may be HT_TRYs in any position.
 ///
 /// The value of an rvalue Result is moved, the value of an lvalue is copied. In a function that does not
 /// return a Result, test the Result instead. HT_TRY uses a statement expression, which g++ and clang have.

@@ -33,9 +33,9 @@ namespace detail {
 class Pool;
 }
 
-/// A pool of threads. The library computes on one shared pool with one thread per processor. Threads start on
-/// first use, sleep while idle and are never joined. A program that needs fewer or separate threads creates
-/// its own `Workers` and passes a pointer in the options of an operation.
+/// A pool of threads. The library computes on one shared pool with one thread per processor. Its threads
+/// start on first use, sleep while idle and are never joined. A program that needs fewer or separate threads
+/// creates its own `Workers` and passes a pointer in the options of an operation.
 ///
 /// Fork: threads do not exist in a forked child. `Workers`, including the shared pool, starts new threads
 /// there at the next use.

@@ -4,7 +4,7 @@
 //   const auto y = HT_TRY(ht::linear(x, w));                                // x[..., k] to y[..., n]
 //   const auto z = HT_TRY(ht::linear(x, w, bias));                          // plus bias[n]
 //   const auto fast = HT_TRY(ht::linear(x, w, {.int8_activations = true})); // rounds x, see LinearOptions
-//   const auto [q, k, v] = HT_TRY(ht::linear(x, std::array{wq, wk, wv}));   // three products, one pass
+//   const auto [q, k, v] = HT_TRY(ht::linear(x, std::array{wq, wk, wv}));   // AnyTensors: one pass
 //   const auto m = HT_TRY(ht::matmul(ht::as<ht::F32>(w), v));               // v[k] or v[k, columns]
 //
 // On the host, weights are a Tensor, a BlockTensor, a lazy view `as<F32>(w)` of either, or an AnyTensor (see

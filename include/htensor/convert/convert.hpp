@@ -281,7 +281,8 @@ class CheckedPlan {
 
   /// The files of the replaced set that `apply` removes, as in `ConversionReport::removed`.
   [[nodiscard]] const std::vector<std::filesystem::path>& removed() const noexcept;
-  /// Writes the files. Only the old files and the old seal are looked up again, under the lock of a set.
+  /// Writes the files. Looks up only the old files and the old seal again, because another program may have
+  /// replaced them since the checks. Locks a set until its files are in place.
   [[nodiscard]] Result<ConversionReport> apply(const WorkOptions& work = {}) &&;
 
  private:
@@ -300,8 +301,8 @@ class CheckedPlan {
 
 /// Checks the plan, then writes the files. Errors of `check_plan`; `changed_underfoot` also if a file of the
 /// model changes meanwhile; `write_failed`, `no_space`, `cancelled`; `in_use` while another program writes
-/// the same set. If only the last fsync of the folder of a single file or the removal of an old shard fails,
-/// the Error is returned although all new files and their seal are in place.
+/// the same set. If only the last step fails, the Error is returned although all new files and their seal are
+/// in place: the fsync of the folder of a single file, or the removal of an old shard of a set.
 ///
 /// A sharded plan that replaces a set removes the old shards: the files that the old index names or, without
 /// an index, the files that are numbered as shards of the same name. Other files stay.

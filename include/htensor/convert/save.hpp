@@ -1,7 +1,9 @@
 // Writes tensors to files: `save` writes a file of any format, `write` one tensor or data produced piece by
 // piece, `write_mlir` a module for IREE.
 //
-//   HT_TRY(ht::save("m.safetensors", std::array{HT_TRY(ht::to_save("w", w)), HT_TRY(ht::to_save("b", b))}));
+//   std::vector<ht::TensorToSave> tensors{HT_TRY(ht::to_save("w", w))};
+//   tensors.push_back(HT_TRY(ht::to_save("b", b)));
+//   HT_TRY(ht::save("m.safetensors", tensors));
 //   HT_TRY(ht::save("m.gguf", tensors, {.convert = {.types = {{"*", "Q8_0"}}}, .apply = {.seal = true}}));
 //   HT_TRY(ht::write("w.ht", w));
 //   HT_TRY(ht::write_mlir("w.mlir", model, {.scope = "model", .inline_below = 1024}));
@@ -228,8 +230,7 @@ using MlirSink = std::function<Result<void>(std::string_view)>;
 /// layout. If nothing is inlined, a model opened with `OpenOptions::catalog_only` is enough. These errors are
 /// returned before the first part: `bad_name` for a tensor with an empty name, which is not a valid symbol;
 /// `size_overflow` for a splat of 2^63 bytes or more; `unsupported_encoding` for a tensor to inline as bytes
-/// that is not row-major and little-endian. With inlined data also the errors of `Model::raw`, and an Error
-/// for unreadable pages.
+/// that is not row-major and little-endian. With inlined data also the errors of `AnyTensor::copy_to`.
 [[nodiscard]] Result<void> emit_mlir(const Model& model, const MlirOptions& options, const MlirSink& write);
 
 /// Returns the same text as one string.

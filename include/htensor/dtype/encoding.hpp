@@ -48,7 +48,8 @@ struct Encoding {
   friend bool operator==(const Encoding&, const Encoding&) = default;
 };
 
-/// The encoding with this tag. nullopt for `dense` and for numbers that ggml has removed or not assigned.
+/// The encoding with this tag. nullopt for `dense`, for ggml's numbers of other dense types, and for numbers
+/// that ggml has removed or not assigned.
 [[nodiscard]] std::optional<Encoding> find_encoding(EncodingTag tag) noexcept;
 /// The encoding with this name, as ggml spells it; nullopt if there is none.
 [[nodiscard]] std::optional<Encoding> find_encoding(std::string_view name) noexcept;
@@ -240,9 +241,8 @@ bool visit_encoding_among(EncodingList<Es...>, EncodingTag tag, F& f) {
 
 }  // namespace detail
 
-/// Calls `f(E{})` with the encoding of the tag. Returns false for `dense` and for numbers that ggml has
-/// removed or not assigned. `f` is compiled once for each encoding; the value that it returns is dropped.
-/// Capture a variable for a result.
+/// Calls `f(E{})` with the encoding of the tag. Returns false if `find_encoding` returns nullopt. `f`
+/// is compiled once for each encoding; the value that it returns is dropped. Capture a variable for a result.
 template <class F>
 bool visit_encoding(EncodingTag tag, F&& f) {
   return detail::visit_encoding_among(AllEncodings{}, tag, f);

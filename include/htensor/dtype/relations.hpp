@@ -12,8 +12,8 @@
 // name is a string literal, or the literal of a user-defined dtype. The functions have no state, so many
 // threads may call them at once; `visit_dtype` calls `f` on the calling thread.
 //
-// NaNs and infinities do not count in these relations: F8_E5M2 fits F32, and U8 fits F16. -0 counts: F8_E5M2
-// does not fit F8_E5M2FNUZ, which has no -0.
+// NaNs and infinities do not count in these relations. -0 counts: F8_E5M2 does not fit F8_E5M2FNUZ, which has
+// no -0.
 #pragma once
 
 #include <algorithm>
@@ -89,8 +89,8 @@ using CommonResult = decltype(common_of<Ds...>(AllDTypes{}));
 
 }  // namespace detail
 
-/// A dtype exists that holds every value of all given dtypes. I64 and F64 have no common dtype. Use it as a
-/// constraint: `Common` does not compile otherwise.
+/// A dtype exists that holds every value of all given dtypes. I64 and F64 have no common dtype. Constrain
+/// templates with HaveCommon: `Common` does not compile without a common dtype.
 template <class... Ds>
 concept HaveCommon = sizeof...(Ds) > 0 && (IsDType<Ds> && ...) &&
                      !std::is_void_v<detail::CommonResult<Ds...>>;

@@ -2,8 +2,9 @@
 //
 //   for (const auto& [key, value] : model.catalog().metadata()) print(key, value.type());
 //   const auto layers = model.catalog().metadata().find("llama.block_count");     // std::optional<MetaValue>
-//   if (layers) use(layers->unsigned_integer());                                           // nullopt for a
-//   text ht::Metadata metadata; HT_TRY(metadata.add("general.name", "tiny"));
+//   if (layers) use(layers->unsigned_integer());                                  // nullopt for a text
+//   ht::Metadata metadata;
+//   HT_TRY(metadata.add("general.name", "tiny"));
 //   HT_TRY(metadata.add("llama.block_count", std::uint32_t{2}));
 //
 // Values are stored back to back in GGUF's little-endian form: a vocabulary of 150,000 strings is one range

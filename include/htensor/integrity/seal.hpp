@@ -186,7 +186,7 @@ struct Verification {
   [[nodiscard]] bool is_intact() const noexcept {
     return verdict == Verdict::intact || verdict == Verdict::headers_match;
   }
-  /// `checksum_mismatch`, `truncated`, `trailing_bytes` or `missing_shard` unless `ok`, with the first
+  /// `checksum_mismatch`, `truncated`, `trailing_bytes` or `missing_shard` unless `is_intact`, with the first
   /// affected tensor; the message names up to ten ranges.
   [[nodiscard]] Result<void> result() const;
 };
@@ -218,9 +218,9 @@ struct VerifyOptions {
 /// `checksum_mismatch`, `truncated`, `trailing_bytes`, `missing_shard`. `not_sealed` without a seal.
 [[nodiscard]] Result<void> verify(const Model& model, const VerifyOptions& options = {});
 
-/// Compares the tensor's bytes with its seal: `checksum_mismatch`, `not_sealed`. Uses the bytes in memory if
-/// the tensor is loaded or its file can be mapped, else reads them. For a slice, compares the whole tensor.
-/// Reads the seal in each call; for all tensors, verify the model.
+/// Compares the tensor's bytes with the seal of its file: `checksum_mismatch`, `not_sealed`. Uses the bytes
+/// in memory if the tensor is loaded or its file can be mapped, else reads them. For a slice, compares the
+/// whole tensor. Reads the seal in each call; for all tensors, verify the model.
 [[nodiscard]] Result<void> verify(const AnyTensor& tensor, const WorkOptions& work = {});
 
 /// The same for memory that is mapped from a file. `not_sealed` for other memory, and for a range that is not

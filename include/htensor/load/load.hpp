@@ -50,8 +50,8 @@ struct LoadOptions {
   bool drop_after = false;
   /// Verifies headers and sizes first, then each byte during the load, against the model's seal or the
   /// checksum in a `.ht` file. `checksum_mismatch` names the tensor; `not_sealed` if the model has neither. A
-  /// stream delivers bytes before the chunk that contains them, of at most 4 MiB, is verified; the checksum
-  /// in a `.ht` file is verified after its last byte was read.
+  /// stream delivers bytes before their chunk of at most 4 MiB is verified; the checksum in a `.ht` file is
+  /// verified after the last byte of the data was read.
   bool verify = false;
   /// Cancellation and progress. A callback must not load from the same model.
   WorkOptions work{};
@@ -76,7 +76,7 @@ struct LoadReport {
   /// How many of `bytes` were read by direct I/O.
   std::uint64_t direct_bytes = 0;
   /// Bytes whose checksums were verified, including `resident_bytes`. `mapped` with `few` loads nothing and
-  /// verifies only these.
+  /// verifies only `resident_bytes`.
   std::uint64_t verified_bytes = 0;
   /// The peak resident memory of the process after the load, including pages of mapped files; nullopt if the
   /// system does not report it.

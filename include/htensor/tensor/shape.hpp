@@ -136,8 +136,8 @@ struct Extents<0> {
 
 /// `Shape<4, 8>`, `Shape<dynamic, 8>`, `Rank<2>`: outermost extent first.
 ///
-/// A shape that does not satisfy the type cannot exist: `Shape<3, dynamic>` has no constructor for the extent
-/// 3. The constructor from dynamic extents checks nothing: a negative extent is found when a tensor is made.
+/// A shape that contradicts its type cannot exist: constructors take the dynamic extents only, and the others
+/// are in the type. The constructors check nothing: a negative extent is an Error when a tensor is created.
 template <std::int64_t... Es>
   requires(sizeof...(Es) <= max_rank) && ((Es >= 0 || Es == dynamic) && ...)
 class Shape {

@@ -223,7 +223,7 @@ template <class D>
   return touched_bytes(elements_of<D>(data), extents, strides);
 }
 
-/// The bytes of contiguous elements. `bad_state` if they are not contiguous whole bytes.
+/// The bytes of contiguous elements. `bad_state` unless they are contiguous and start on a byte boundary.
 [[nodiscard]] Result<Bytes> dense_view(const Elements& elements, layout::Extents extents,
                                        layout::Extents strides);
 template <class D>

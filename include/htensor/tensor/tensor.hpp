@@ -378,7 +378,7 @@ class Tensor {
     return Part(storage_, data_ + move, Part::ShapeType::assume(extents), strides);
   }
 
-  /// The same elements in another shape, without a copy. `bad_shape` if the strides would need a copy.
+  /// The same elements in another shape, without a copy. `bad_shape` if the new shape needs a copy.
   /// `shape_mismatch` if the number of elements differs. A contiguous tensor can take every shape with
   /// this number of elements; call `contiguous` on other tensors first.
   template <IsShape NewShape>

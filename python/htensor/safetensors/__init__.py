@@ -6,7 +6,7 @@
     with safetensors.safe_open("model.safetensors", framework="pt") as f:
         rows = f.get_slice("embedding")[:1024]
 
-Signatures, defaults, texts of errors and the bytes that are written are those of safetensors 0.8.
+Signatures, defaults, texts of SafetensorError and the bytes that are written are those of safetensors 0.8.
 For a program that cannot be edited, call `install()` before it imports `safetensors`:
 
     python -c "import htensor.safetensors as s; s.install(); import runpy; runpy.run_path('train.py')"

@@ -27,7 +27,7 @@ def replace_package() -> None:
     # Code that finds the class by module and name, such as pickle, expects the module of the reference.
     package.SafetensorError.__module__ = f"{_PACKAGE}.{_NATIVE_MODULES[0]}"
     for framework in ("numpy", "torch"):
-        # Importing torch takes seconds, so htensor.safetensors.torch is imported at first use.
+        # A module whose framework is not imported yet is imported at first use: importing torch takes seconds.
         if framework in sys.modules:
             importlib.import_module(f"{_PACKAGE}.{framework}")
 

@@ -203,9 +203,9 @@ constexpr std::string_view quantized_preset = "llama-1b-q4_k_m";
 Result<DTypeInfo> dtype_of(std::string_view name) {
   if (const auto dtype = find_dtype(name)) return *dtype;
   return fail(
-      Error(ErrorCode::bad_dtype, "dtype_name_is_known", fmt::format("dtype '{}' does not exist", name))
-          .with_hint("use a dtype of safetensors: F32, BF16, F8_E4M3, I8, BOOL, …; Q8_0 and Q4_K_M need a "
-                     ".gguf file"));
+      Error(ErrorCode::bad_dtype, "dtype_name_is_known", fmt::format("'{}' is not a dtype", name))
+          .with_hint("use a dtype of safetensors: F32, BF16, F8_E4M3, I8, BOOL, …; Q8_0 and Q4_K_M need "
+                     "--preset llama-tiny and a .gguf or .irpa file"));
 }
 
 // A Llama for llama.cpp: tensors under GGUF's names, and metadata.

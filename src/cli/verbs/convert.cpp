@@ -84,7 +84,7 @@ Result<void> complete(ConvertArguments& options) {
   return {};
 }
 
-// Checks the module before the first write.
+// Checks the path of the module before the first write; `write_mlir` checks the tensors.
 Result<void> check_module(const ConvertArguments& options, const ConversionPlan& plan, const Model& source) {
   if (options.module.empty()) return {};
   auto files = source.files();
@@ -103,8 +103,8 @@ OriginText origin_text(const PlannedFile::Part& part, const Model& source) {
   if (const auto* const stored = std::get_if<PartOrigin::Stored>(&part.from)) {
     return {"file", source.files()[stored->file].string(), std::to_string(stored->offset)};
   }
-  if (const auto* const relaid = std::get_if<PartOrigin::Reordered>(&part.from)) {
-    return {"reordered", source.files()[relaid->file].string(), std::to_string(relaid->offset)};
+  if (const auto* const reordered = std::get_if<PartOrigin::Reordered>(&part.from)) {
+    return {"reordered", source.files()[reordered->file].string(), std::to_string(reordered->offset)};
   }
   if (const auto* const converted = std::get_if<PartOrigin::Converted>(&part.from)) {
     return {"converted", source.files()[converted->file].string(), std::to_string(converted->offset)};
@@ -298,8 +298,9 @@ Action register_convert(CLI::App& verb) {
   add_texts(verb, "--cast GLOB=DTYPE", options->casts,
             "Change the dtype of tensors; a wildcard leaves out integers if DTYPE is floating-point");
   add_flag(verb, "--round", options->apply.round, "Allow --cast to round values that DTYPE does not hold");
-  add_choice_flag(verb, "--dequantize", options->convert.dequantize, {"F32", "F16", "BF16"},
-                  "Decode block encodings to F32, F16 or BF16; default: F32");
+  add_choice_flag(
+      verb, "--dequantize", options->convert.dequantize, {"F32", "F16", "BF16"},
+      "Decode block encodings to F32, or to F16 or BF16 with --dequantize=F16 or --dequantize=BF16");
   add_texts(verb, "--quantize GLOB=ENCODING", options->quantizes,
             "Encode floating-point tensors; a wildcard leaves out norms, biases and 1-D tensors");
   add_size(verb, "--align", options->convert.alignment, "Align data to multiples of this power of two");

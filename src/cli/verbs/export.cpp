@@ -143,7 +143,8 @@ Result<void> create_folder(const Path& folder) {
   std::error_code failed;
   std::filesystem::create_directory(folder, failed);
   if (!failed) return {};
-  return fail(Error(ErrorCode::write_failed, "export_folder_can_be_created", "cannot create the folder")
+  return fail(Error(ErrorCode::write_failed, "export_folder_can_be_created",
+                    fmt::format("cannot create the folder: {}", failed.message()))
                   .at_path(folder.native())
                   .with_cause(failed)
                   .with_hint("choose another folder for -o"));
@@ -185,7 +186,7 @@ Result<Exit> export_tensors(const ExportArguments& options, const Common& common
 Action register_export(CLI::App& verb) {
   auto options = std::make_shared<ExportArguments>();
   add_path(verb, options->path);
-  add_arguments(verb, "NAME...", options->names, "The tensors", Presence::required);
+  add_arguments(verb, "NAME...", options->names, "Names of the tensors", Presence::required);
   add_text(verb, "-o,--output FILE|DIR/|-", options->target,
            "FILE: the extension names the format; DIR/: one file per tensor; -: standard output. FILE.bin "
            "and - contain only the stored bytes",

@@ -306,7 +306,7 @@ class Tree {
         HT_TRY(print(child, byte, level));
       }
     }
-    // Ties keep natural order, in which the subtrees start.
+    // Ties keep natural order, which is the order of `begin`.
     if (sort_key_ == "size") {
       std::ranges::sort(children, {}, [](const Subtree& each) { return std::pair(~each.bytes, each.begin); });
     } else if (sort_key_ == "offset") {

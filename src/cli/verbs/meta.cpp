@@ -115,9 +115,11 @@ Result<std::string> read_value(const std::string& path, std::uint64_t max_bytes)
     value.append(piece.data(), count);
   }
   if (!file || std::ferror(file.get()) != 0) {
-    return fail(Error(ErrorCode::read_failed, "value_file_can_be_read", "cannot read the value")
+    const std::error_code cause(errno, std::generic_category());
+    return fail(Error(ErrorCode::read_failed, "value_file_can_be_read",
+                      fmt::format("cannot read the value: {}", cause.message()))
                     .at_path(path)
-                    .with_cause({errno, std::generic_category()})
+                    .with_cause(cause)
                     .with_hint("name a file that holds the value"));
   }
   if (value.size() > max_bytes) return fail(too_large(path, max_bytes));
@@ -177,8 +179,7 @@ Action register_meta(CLI::App& verb) {
   add_text(verb, "--type TYPE", options->type,
            "set: string, bool, u8 to u64, i8 to i64, f32, f64 or array:TYPE; default: the type of the "
            "existing key, string for a new key");
-  add_flag(verb, "--no-grow", options->no_grow,
-           "set, rm: refuse an edit that does not fit before the data instead of moving the data");
+  add_flag(verb, "--no-grow", options->no_grow, "set, rm: refuse an edit that would move the data");
   add_check(verb, [options] { return options->usage_error(); });
   return [options](const Common& common) {
     const bool edits = options->action == "set" || options->action == "rm";

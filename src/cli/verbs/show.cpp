@@ -111,10 +111,11 @@ Result<std::vector<Axis>> parse_slice(std::string_view text, std::span<const std
   if (!trimmed(text).empty()) {
     const auto parts = split(text, ',');
     if (parts.size() > dims.size()) {
-      return fail(Error(ErrorCode::bad_shape, "slice_parts_within_rank",
-                        fmt::format("slice '{}' has {} parts but the shape {} has {} dimensions", text,
-                                    parts.size(), shape_text(dims), dims.size()))
-                      .with_hint("give at most one part per dimension"));
+      return fail(
+          Error(ErrorCode::bad_shape, "slice_parts_within_rank",
+                fmt::format("slice '{}' has {} part{} but the shape {} has rank {}", text, parts.size(),
+                            parts.size() == 1 ? "" : "s", shape_text(dims), dims.size()))
+              .with_hint("give at most one part per dimension"));
     }
     for (const auto part : parts) {
       const std::int64_t extent = dims[axes.size()];
@@ -372,7 +373,7 @@ Result<Exit> show(const ShowArguments& options, const Common& common) {
 Action register_show(CLI::App& verb) {
   auto options = std::make_shared<ShowArguments>();
   add_path(verb, options->path);
-  add_text(verb, "NAME", options->name, "The tensor", Presence::required);
+  add_text(verb, "NAME", options->name, "Name of the tensor", Presence::required);
   add_text(verb, "--slice SLICE", options->slice,
            "begin:end:step or an index for each dimension, as in Python: 0:4,:,-1. In JSON, values are flat "
            "in row-major order and values_shape is their shape");

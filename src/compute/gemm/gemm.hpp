@@ -1,4 +1,4 @@
-// Products of matrices in memory, used by the operations of this folder.
+// Products of matrices in memory, used by `matmul` and `linear`.
 //
 // Uses BLAS if it can be loaded, else the library's own kernel. BLAS requires one stride of 1 and extents
 // that fit an int. Other operands are copied panel by panel, and larger products are split.

@@ -60,7 +60,7 @@ struct LineAllocator {
 ///
 /// The scale is the largest magnitude of the group divided by 127. So an element changes by at most half a
 /// scale times 1 + 2^-16; the division by the scale rounds to F32. A NaN or infinity in a group makes its
-/// scale NaN, and with it every result of the group.
+/// scale NaN, and with it every result of the vector.
 struct Int8Vectors {
   /// `vectors` vectors of `length` elements, a multiple of the block size. Throws std::bad_alloc.
   Int8Vectors(const ElementType& weights, const float* x, std::int64_t x_stride, std::int64_t vectors,

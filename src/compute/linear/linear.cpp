@@ -228,7 +228,8 @@ std::optional<compute::Matrix<const T>> as_matrix(const WeightRows& weights) {
                                   weights.row_bytes / size, 1};
 }
 
-// Multiplies by a matrix product. Weights of other types are decoded in panels that fit a cache.
+// Multiplies by a matrix product. Weights that are not aligned elements of T are decoded in panels that fit a
+// cache.
 template <class T>
 Result<void> run_by_panels(const LinearProduct<T>& product, const LinearInput<T>& input, Workers* workers) {
   const WeightRows& weights = product.weights;

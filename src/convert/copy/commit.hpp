@@ -67,8 +67,8 @@ class NewSeal {
 
   explicit NewSeal(std::filesystem::path path) noexcept : path_(std::move(path)) {}
   [[nodiscard]] Result<void> write(Bytes seal, io::Port& port);
-  /// Puts the old seal back, or removes the new one where there was none. If that fails, the state is that of
-  /// a kill between the renames.
+  /// Puts the old seal back or, if there was no old seal, removes the new one. If that fails, the state is
+  /// that of a kill between the renames.
   void roll_back() noexcept;
 
   std::filesystem::path path_;

@@ -65,9 +65,9 @@ class PartReader {
   // `room` holds stored bytes of values that are converted.
   Result<void> read_part(const PlannedFile::Part& part, MutableBytes into, MutableBytes room) {
     if (const auto* const from = std::get_if<PartOrigin::Stored>(&part.from)) return read_source(*from, into);
-    if (const auto* const relaid = std::get_if<PartOrigin::Reordered>(&part.from)) {
-      return read_relaid(relaid->file, relaid->offset, *file_.relayouts[relaid->relayout],
-                         relaid->result_offset, into);
+    if (const auto* const reordered = std::get_if<PartOrigin::Reordered>(&part.from)) {
+      return read_reordered(reordered->file, reordered->offset, *file_.relayouts[reordered->relayout],
+                            reordered->result_offset, into);
     }
     if (const auto* const converted = std::get_if<PartOrigin::Converted>(&part.from))
       return read_converted(*converted, into, room);
@@ -104,8 +104,8 @@ class PartReader {
   }
 
   // Reads a tensor whose layout is changed, from byte `result_offset` of the new layout on.
-  Result<void> read_relaid(std::uint32_t file, std::uint64_t offset, const Relayout& relayout,
-                           std::uint64_t result_offset, MutableBytes into) {
+  Result<void> read_reordered(std::uint32_t file, std::uint64_t offset, const Relayout& relayout,
+                              std::uint64_t result_offset, MutableBytes into) {
     const PartOrigin::Stored from{file, offset};
     return relayout_into(
         into, relayout, result_offset, [&](std::uint64_t first, MutableBytes units) -> Result<void> {
@@ -176,7 +176,7 @@ class PartReader {
     const std::uint64_t bytes = values::stored_bytes(change.from, static_cast<std::int64_t>(count));
     if (!change.relayout) return read({from.file, from.offset + begin}, bytes, room);
     const MutableBytes into = room.first(static_cast<std::size_t>(bytes));
-    HT_TRY(read_relaid(from.file, from.offset, *change.relayout, begin, into));
+    HT_TRY(read_reordered(from.file, from.offset, *change.relayout, begin, into));
     return Bytes(into);
   }
 

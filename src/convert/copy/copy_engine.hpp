@@ -2,8 +2,9 @@
 //
 // The methods, in order of preference: share blocks with the source, if the file system can and both ranges
 // have the same alignment; direct I/O in large aligned pieces, several in flight; copy_file_range; read and
-// write through one small buffer per worker. Holes of the source stay holes. Memory use is that of the
-// buffers, whatever the file size. Column-major tensors that become row-major are read through their mapping.
+// write through one small buffer per worker. Holes of 64 KiB or more in unchanged ranges of the source stay
+// holes. Memory use is that of the buffers, whatever the file size. Column-major tensors that become
+// row-major are read through their mapping.
 #pragma once
 
 #include <htensor/base/result.hpp>

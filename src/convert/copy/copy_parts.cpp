@@ -48,7 +48,8 @@ std::vector<PlannedFile::Part> covered_parts(const PlannedFile& file) {
 PlannedFile::Part without_first(const PlannedFile::Part& part, std::uint64_t bytes) {
   PlannedFile::Part rest{.offset = part.offset + bytes, .bytes = part.bytes - bytes, .from = part.from};
   if (auto* const stored = std::get_if<PartOrigin::Stored>(&rest.from)) stored->offset += bytes;
-  if (auto* const relaid = std::get_if<PartOrigin::Reordered>(&rest.from)) relaid->result_offset += bytes;
+  if (auto* const reordered = std::get_if<PartOrigin::Reordered>(&rest.from))
+    reordered->result_offset += bytes;
   if (auto* const converted = std::get_if<PartOrigin::Converted>(&rest.from))
     converted->result_offset += bytes;
   if (auto* const memory = std::get_if<Bytes>(&rest.from)) {

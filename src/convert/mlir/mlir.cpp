@@ -244,7 +244,7 @@ class ModuleWriter {
       // MLIR can parse an empty symbol, but not the text that it prints for an empty symbol.
       return refuse(Error(ErrorCode::bad_name, "symbol_has_a_name",
                           "tensor name is empty but an MLIR symbol needs a name"),
-                    "name the tensor with --rename");
+                    "leave the tensor out with --filter '?*', or name all tensors with --rename '*=PREFIX*'");
     }
     if (!std::in_range<std::int64_t>(entry.bytes)) {
       return refuse(

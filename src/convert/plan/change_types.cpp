@@ -39,7 +39,7 @@ bool is_floating(const ElementType& type) {
 Result<ElementType> type_named(const std::string& name) {
   if (const auto dtype = find_dtype(name)) return type_of(*dtype);
   if (const auto encoding = find_encoding(name)) {
-    // An encoding that can encode F32 can encode every source type.
+    // If an encoding has an encoder, F32 can be converted to it.
     if (values::can_convert(type_of(dtype_info<F32>()), type_of(*encoding))) return type_of(*encoding);
     return fail(Error(ErrorCode::unsupported_encoding, "encoding_has_an_encoder",
                       format_text("values cannot be encoded as {}", name))
@@ -73,8 +73,9 @@ bool applies_by_wildcard(const TargetTensor& tensor, const ElementType& from, co
 
 Error not_convertible(const TargetTensor& tensor, const ElementType& from, const ElementType& to) {
   return Error(ErrorCode::unsupported_encoding, "values_can_be_converted",
-               format_text("tensor '{}': {} values cannot be converted to {}", to_utf8(tensor.name),
-                           from.is_known() ? from.name : "unknown", to.name))
+               format_text("tensor '{}': {} cannot be converted to {}", to_utf8(tensor.name),
+                           from.is_known() ? format_text("{} values", from.name) : "values of unknown dtype",
+                           to.name))
       .at_tensor(tensor.name)
       .with_hint("leave the tensor out of --cast and --quantize");
 }

@@ -22,8 +22,8 @@ Entry big_blocks(const Encoding& encoding, std::span<const std::int64_t> dims) {
           .bytes = block_bytes(dims, encoding).value()};
 }
 
-std::string relaid(const Entry& entry, std::string data, std::size_t first = 0,
-                   std::size_t count = std::string::npos) {
+std::string reordered(const Entry& entry, std::string data, std::size_t first = 0,
+                      std::size_t count = std::string::npos) {
   const auto relayout = relayout_of(entry).value();
   std::string to(std::min(count, data.size() - first), '?');
   const auto read = [&](std::uint64_t nth, MutableBytes units) -> Result<void> {
@@ -80,10 +80,10 @@ TEST(Relayout, byte_swaps_elements_of_every_size) {
   const auto entry = [&](DTypeTag dtype, std::uint64_t bytes) {
     return Entry{.name = "t", .dtype = dtype, .dims = two, .byte_order = ByteOrder::big, .bytes = bytes};
   };
-  EXPECT_EQ(relaid(entry(BF16::tag, 4), "abcd"), "badc");
-  EXPECT_EQ(relaid(entry(F32::tag, 8), "abcdefgh"), "dcbahgfe");
-  EXPECT_EQ(relaid(entry(I64::tag, 16), "abcdefghijklmnop"), "hgfedcbaponmlkji");
-  EXPECT_EQ(relaid(entry(C64::tag, 16), "abcdefghijklmnop"), "dcbahgfelkjiponm")
+  EXPECT_EQ(reordered(entry(BF16::tag, 4), "abcd"), "badc");
+  EXPECT_EQ(reordered(entry(F32::tag, 8), "abcdefgh"), "dcbahgfe");
+  EXPECT_EQ(reordered(entry(I64::tag, 16), "abcdefghijklmnop"), "hgfedcbaponmlkji");
+  EXPECT_EQ(reordered(entry(C64::tag, 16), "abcdefghijklmnop"), "dcbahgfelkjiponm")
       << "each element has two numbers";
 }
 
@@ -95,10 +95,10 @@ TEST(Relayout, transposes_column_major_tensors) {
               .order = ElementOrder::column_major,
               .byte_order = ByteOrder::big,
               .bytes = 12};
-  EXPECT_EQ(relaid(entry, stored<std::int16_t>({1, 4, 2, 5, 3, 6}, true)),
+  EXPECT_EQ(reordered(entry, stored<std::int16_t>({1, 4, 2, 5, 3, 6}, true)),
             stored<std::int16_t>({1, 2, 3, 4, 5, 6}));
   entry.byte_order = ByteOrder::little;
-  EXPECT_EQ(relaid(entry, stored<std::int16_t>({1, 4, 2, 5, 3, 6})),
+  EXPECT_EQ(reordered(entry, stored<std::int16_t>({1, 4, 2, 5, 3, 6})),
             stored<std::int16_t>({1, 2, 3, 4, 5, 6}));
 }
 
@@ -120,7 +120,7 @@ TEST(Relayout, byte_swaps_only_the_scales_of_blocks) {
     for (std::size_t block = 0; block < data.size(); block += encoding.block_bytes) {
       for (const auto half : halves) std::swap(expected[block + half], expected[block + half + 1]);
     }
-    EXPECT_EQ(relaid(big_blocks(encoding, dims), data), expected);
+    EXPECT_EQ(reordered(big_blocks(encoding, dims), data), expected);
   }
   // Blocks that contain only bytes are the same in both byte orders.
   const auto bytes = find_encoding("MXFP4").value();
@@ -142,7 +142,7 @@ RC_GTEST_PROP(Relayout, any_range_equals_the_same_range_of_the_whole, ()) {
   const auto data = some_data(entry.bytes, 3);
   const auto first = *rc::gen::inRange<std::size_t>(0, data.size());
   const auto count = *rc::gen::inRange<std::size_t>(0, data.size() - first + 1);
-  RC_ASSERT(relaid(entry, data, first, count) == relaid(entry, data).substr(first, count));
+  RC_ASSERT(reordered(entry, data, first, count) == reordered(entry, data).substr(first, count));
 }
 
 class ConvertRelayout : public testing::ConvertPairs {

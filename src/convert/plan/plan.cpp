@@ -238,7 +238,7 @@ class Planner {
       if (!encoded.offsets[i] || catalog[i].bytes == 0) continue;
       const auto& tensor = tensors[i];
       const From from = tensor.change     ? From(converted(tensor, file))
-                        : tensor.relayout ? From(relaid(tensor, file))
+                        : tensor.relayout ? From(reordered(tensor, file))
                                           : from_of(tensor);
       file.parts.push_back({.offset = *encoded.offsets[i], .bytes = catalog[i].bytes, .from = from});
     }
@@ -246,7 +246,7 @@ class Planner {
     return file;
   }
 
-  static PartOrigin::Reordered relaid(const TargetTensor& tensor, PlannedFile& file) {
+  static PartOrigin::Reordered reordered(const TargetTensor& tensor, PlannedFile& file) {
     file.relayouts.push_back(tensor.relayout);
     return {.file = tensor.entry.file,
             .offset = tensor.entry.offset,

@@ -49,7 +49,7 @@ Result<Place> one_buffer(const Operand& operand) {
   const auto place = HT_TRY(only_buffer(operand));
   if (place) return *place;
   return fail(Error(ErrorCode::size_overflow, "operand_fits_one_buffer",
-                    format_text("tensor of shape {} exceeds the largest buffer of the device, {} bytes",
+                    format_text("tensor of shape {} spans several device buffers of at most {} bytes",
                                 layout::to_text(operand.dims()), operand.memory->buffer_bytes))
                   .with_hint("split the tensor into parts"));
 }

@@ -58,7 +58,8 @@ kernel void log_softmax(global const Number* x, ulong x0, global Number* out, ul
   const Number logarithm = log(combine_lanes(lanes, sum, 0));
   for (ulong i = lane; i < n; i += LANES) out[i] = is_masked ? -INFINITY : (x[i] - largest) - logarithm;
 }
-// Whether x is a NaN or larger than `than`, or equal to it and at a lower index. The index n means no element.
+// Whether x precedes `than`: NaN before numbers, a larger number before a smaller one, then the lower index. The
+// index n means no element.
 int is_better(Number x, ulong at, Number than, ulong than_at, ulong n) {
   if (at == n || than_at == n) return at != n;
   if (isnan(x) != isnan(than)) return isnan(x);

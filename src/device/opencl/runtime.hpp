@@ -1,5 +1,5 @@
-// The OpenCL devices of this machine, with their contexts, queues and programs. All of them are global state
-// and live until the process ends.
+// The OpenCL devices of this machine, with their contexts, default queues and programs. All of them are
+// global state and live until the process ends.
 #pragma once
 
 #include <cstdint>

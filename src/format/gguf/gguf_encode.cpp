@@ -19,7 +19,8 @@ Result<void> check_entry(const Entry& entry, ByteOrder order) {
         "order",
         entry.name, entry.byte_order == ByteOrder::big ? "big" : "little"));
   }
-  // Blocks and big-endian data are allowed in GGUF; all other limits are those of `check_plain`.
+  // GGUF allows blocks and big-endian data, which `check_plain` refuses. The other limits of `check_plain`
+  // apply.
   Entry plain = entry;
   plain.byte_order = ByteOrder::little;
   if (plain.encoding != EncodingTag::dense) plain.dtype = F32::tag;

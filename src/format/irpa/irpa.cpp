@@ -282,7 +282,7 @@ class EntryReader {
     metadata_used_ += bytes;
     if (metadata_used_ <= 2 * metadata_.size() + always_allowed) return {};
     return fail(broken(ErrorCode::overlap, "irpa_entries_share_little_metadata", {raw.offset},
-                       "entries 0 to {} use {} bytes of metadata but the archive has {}: too many entries "
+                       "entries 0 to {} use {} bytes of metadata but their header has {}: too many entries "
                        "share the same bytes",
                        raw.number, metadata_used_, metadata_.size()));
   }

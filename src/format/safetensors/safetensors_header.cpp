@@ -102,8 +102,8 @@ class HeaderReader {
   }
 
   Failure duplicate_field(std::string_view field) {
-    return broken(ErrorCode::duplicate_key, "tensor_info_fields_are_unique",
-                  "header has two {} for tensor '{}'", field, *name_);
+    return broken(ErrorCode::duplicate_key, "tensor_info_fields_are_unique", "tensor '{}': {} occurs twice",
+                  *name_, field);
   }
 
   Failure read_dtype(json::Value& value) {

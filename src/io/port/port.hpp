@@ -1,4 +1,5 @@
-// The interface to the operating system: every system call of the library goes through a Port.
+// The interface to the operating system: all system calls of the library on files and mappings go through a
+// Port.
 //
 // A Port makes each call once and returns the system's result. Callers retry and explain errors. Tests
 // substitute their own Port to inject errors, short transfers and wrong results. A Port is thread-safe.
@@ -194,7 +195,7 @@ class Port {
   /// Copies within the kernel (copy_file_range). May copy less than requested; returns 0 at the end of the
   /// file. Errors as `clone_range`, or `function_not_supported`.
   [[nodiscard]] virtual IoResult<std::uint64_t> copy_range(const CopyRequest& request) = 0;
-  /// Sets the size of the file and allocates disk space for all of it.
+  /// Allocates disk space for the first `bytes` bytes of the file; a smaller file grows to this size.
   [[nodiscard]] virtual IoResult<void> allocate(FileHandle file, std::uint64_t bytes) = 0;
   /// Sets the size of the file; bytes that are never written stay a hole and read as zero.
   [[nodiscard]] virtual IoResult<void> resize(FileHandle file, std::uint64_t bytes) = 0;

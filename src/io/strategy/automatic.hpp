@@ -41,8 +41,8 @@ struct Facts {
 /// small. Querying every page of a large file takes too long.
 [[nodiscard]] std::vector<FileRange> samples_of(std::span<const FileRange> ranges);
 
-/// Returns the share of the ranges in the page cache, from 0 to 1; nullopt if the kernel does not report it
-/// for one of them (see `Port::cached`).
+/// Returns the share of `samples_of(ranges)` that is in the page cache, from 0 to 1; nullopt if it is unknown
+/// for one of the sources (see `Source::cached`).
 [[nodiscard]] std::optional<double> cached_share(const Sources& sources, std::span<const FileRange> ranges);
 
 }  // namespace ht::inline v1::io

@@ -67,7 +67,7 @@ TEST(Choice, treats_an_unknown_page_cache_as_empty_and_reports_it) {
     EXPECT_EQ(unknown.strategy, known.strategy);
     EXPECT_TRUE(unknown.reason.starts_with(known.reason));
     EXPECT_NE(unknown.reason.find("unknown"), std::string::npos);
-    facts.bytes = 0;  // 0 cached bytes of 0 do not count as cached
+    facts.bytes = 0;  // an unknown page cache does not count as cached, even for 0 bytes
     EXPECT_NE(choose(facts).code, "already_cached");
   }
 }

@@ -39,7 +39,7 @@ struct ReturnView {};    ///< of the whole mapping
 struct ReturnWindow {};  ///< a new mapping of the range
 struct AdvisePages {};   ///< of the whole mapping
 struct AdviseWindow {};  ///< of a temporary mapping for this request
-struct DropPages {};     ///< of the whole mapping, if it exists, and of the page cache
+struct DropPages {};     ///< of the whole mapping, if it exists; to evict, also of the page cache
 struct Refuse {
   Error error;
 };

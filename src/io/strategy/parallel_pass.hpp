@@ -136,7 +136,7 @@ class ParallelPass {
 
 struct FetchOptions {
   std::uint64_t piece_bytes = std::uint64_t{4} << 20;
-  /// The pages are in the page cache, so threads do not wait for the disk.
+  /// Whether the pages are in the page cache; one thread then fetches them, without trials.
   bool cached = false;
   /// Time the first pieces to choose engine and threads; use only if `each` does not block.
   bool tune = true;

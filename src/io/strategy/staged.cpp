@@ -244,9 +244,9 @@ class StagedLoader {
     const bool is_transient =
         cause == std::errc::interrupted || cause == std::errc::resource_unavailable_try_again;
     // A file system may open a file for direct reads and still refuse a read.
-    const bool not_direct = slot.direct && cause == std::errc::invalid_argument;
-    if (!is_transient && !not_direct) return staged::ReadFailed{refused(slot, cause)};
-    if (not_direct) slot.direct = false;
+    const bool is_direct_refused = slot.direct && cause == std::errc::invalid_argument;
+    if (!is_transient && !is_direct_refused) return staged::ReadFailed{refused(slot, cause)};
+    if (is_direct_refused) slot.direct = false;
     return staged::ShortRead{number};
   }
 

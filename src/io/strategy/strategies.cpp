@@ -244,8 +244,8 @@ Result<std::vector<Memory>> ReadStrategy::run(std::span<const Strategy::LoadRequ
     options.before_read = [&](const Chunk& chunk) { pages->wait_for(chunk); };
   }
   const auto loaded = HT_TRY(load_into(into, sources_, layout.reads, options));
-  done_.bytes += loaded.bytes;
-  done_.direct_bytes += loaded.direct_bytes;
+  totals_.bytes += loaded.bytes;
+  totals_.direct_bytes += loaded.direct_bytes;
   if (pages) page_threads_ = pages->threads();
   pages.reset();
   std::vector<std::shared_ptr<const void>> parts_read;

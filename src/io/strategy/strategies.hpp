@@ -55,8 +55,8 @@ class ReadStrategy final : public Strategy {
   std::vector<Strategy::Answer> load(std::span<const Strategy::LoadRequest> requests,
                                      const Strategy::LoadWork& work) override;
 
-  /// Totals of all loads.
-  [[nodiscard]] const ReadTotals& done() const noexcept { return done_; }
+  /// The sum over all loads.
+  [[nodiscard]] const ReadTotals& totals() const noexcept { return totals_; }
   /// Number of threads that allocated pages ahead of the reads; 0 if the reads allocated them.
   [[nodiscard]] std::uint32_t page_threads() const noexcept { return page_threads_; }
 
@@ -67,7 +67,7 @@ class ReadStrategy final : public Strategy {
 
   const Sources& sources_;
   StagedOptions options_;
-  ReadTotals done_;
+  ReadTotals totals_;
   std::uint32_t page_threads_ = 0;
 };
 

@@ -225,7 +225,7 @@ TEST_F(Strategies, read_uses_owned_memory) {
       {{0, 8, 1000}, 4}, {{0, 13, 4096}, 4}, {{0, 3, 0}, 4}, {{0, 20'000, 20'000}, 8}};
   const auto answers = read.load(requests, {});
   ASSERT_EQ(answers.size(), requests.size());
-  EXPECT_GE(read.done().bytes, 25'096U);
+  EXPECT_GE(read.totals().bytes, 25'096U);
   std::filesystem::resize_file(path_, 0);
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const auto memory = done(answers[i]);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view number_mark = "{}";
 constexpr std::string_view digits = "0123456789";
-// Each number in a name is tried; this limits the cost of names with many numbers.
+// Only the first numbers in a name are tried, to limit the cost of names with many numbers.
 constexpr int max_numbers = 16;
 
 // Parses the whole text as a number.
@@ -139,7 +139,7 @@ LayerPages::LayerPages(const Catalog& catalog, const LayerTable& table, io::Mapp
     : catalog_(catalog),
       table_(table),
       mapped_(mapped),
-      empty_page_cache_(drop_page_cache),
+      drop_page_cache_(drop_page_cache),
       fetched_(table.rows.size()) {
   for (std::size_t layer = 0; layer < table.rows.size(); ++layer) {
     if (table.rows[layer].shares) sharing_.push_back(layer);
@@ -206,8 +206,8 @@ Result<void> LayerPages::drop_unshared(std::size_t layer, io::FileRange range) {
 }
 
 Result<void> LayerPages::drop_pages(std::size_t layer, const io::FileRange& range) {
-  auto dropped = io::advise(mapped_, range,
-                            empty_page_cache_ ? io::Strategy::Advice::evict : io::Strategy::Advice::drop);
+  auto dropped =
+      io::advise(mapped_, range, drop_page_cache_ ? io::Strategy::Advice::evict : io::Strategy::Advice::drop);
   if (!dropped) return fail(located(std::move(dropped).error(), layer, range));
   return dropped;
 }

@@ -91,7 +91,7 @@ class LayerPages {
   const Catalog& catalog_;
   const LayerTable& table_;
   io::MappedStrategy& mapped_;
-  bool empty_page_cache_;
+  bool drop_page_cache_;
   std::vector<std::size_t> sharing_;  // layers that share bytes with others
   std::vector<bool> fetched_;
 };

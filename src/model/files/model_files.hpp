@@ -83,9 +83,10 @@ struct FolderModels {
   SetView view;
 };
 
-/// Returns all models of a folder, sorted by name; at least one. An index is preferred to the files that it
-/// may name, and `model.safetensors.index.json` to indexes of variants. Without an index, numbered files are
-/// one model, and so are all files without a number of a format with `Format::Sharding::index`.
+/// Returns all models of a folder, at least one. Their order depends only on the names of the files. An index
+/// is preferred to the files that it may name, and `model.safetensors.index.json` to indexes of variants.
+/// Without an index, numbered files are one model, and so are all files without a number of a format with
+/// `Format::Sharding::index`.
 ///
 /// `not_found` if the folder has no model: the hint names a subfolder with weights, or says how to convert
 /// files of other formats.

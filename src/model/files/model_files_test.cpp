@@ -345,7 +345,7 @@ TEST_F(FilesOfModel, index_files_are_found_in_any_valid_text) {
   EXPECT_EQ(files_of_index(R"({"weight_map":{"a":"\)"), Names{});
 }
 
-TEST_F(FilesOfModel, numbering_names_all_files) {
+TEST_F(FilesOfModel, numbered_name_gives_the_names_of_all_files) {
   const Names both{"a-00001-of-00002.gguf", "a-00002-of-00002.gguf"};
   write_file(folder_ / both[1], "GGUF");
   EXPECT_EQ(files(folder_ / both[1]), both);

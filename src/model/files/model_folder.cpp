@@ -19,8 +19,8 @@ using Names = std::vector<std::string>;
 
 constexpr std::string_view index_ending = ".index.json";
 
-// Returns the names in a folder, sorted and without hidden files. With `view`, journals in the folder are
-// resolved.
+// Returns the names in a folder, sorted and without hidden files. With `view`, reads the journals in the
+// folder into `view`, and returns the names as they are after all journals are finished.
 Result<Names> names_in(const Path& folder, const OpenOptions& options, SetView* view = nullptr) {
   auto names = port_of(options).list(folder);
   if (!names) {

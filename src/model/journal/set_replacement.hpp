@@ -18,7 +18,7 @@ namespace ht::inline v1 {
 class SetLock {
  public:
   /// Acquires the lock of the set of `member`, after `finish_set`. `in_use` while another writer holds the
-  /// lock, or if the file system does not support locks.
+  /// lock, or if a lock file or a journal exists and the file system does not support locks.
   [[nodiscard]] static Result<SetLock> acquire(const std::filesystem::path& member, io::Port& port);
 
   /// Acquires the lock for a member of a set. For a single file no lock is taken, and a journal of its name
@@ -29,8 +29,8 @@ class SetLock {
 
   /// Replaces the old files by the new ones, which are written and synced. The file by which the set is
   /// opened is the first old file and the last new file. A file that another program created under a new name
-  /// is not overwritten: `already_exists`. After a failure the old set is restored; if that fails too, the
-  /// journal stays and defines the new set.
+  /// is not overwritten: `already_exists`. After a failure the old set is restored, unless the new set is
+  /// in place and only old files remain. If restoring fails too, the journal stays for the next writer.
   [[nodiscard]] Result<void> replace(std::span<const std::filesystem::path> old_files,
                                      std::span<io::AtomicFile* const> new_files) &&;
 
@@ -45,8 +45,8 @@ class SetLock {
 [[nodiscard]] Result<void> remove_file(const std::filesystem::path& path, io::Port& port);
 
 /// Finishes the journal that a killed writer left for the set of `member`: completes the new set if the
-/// journal is committed, else restores the old one. `in_use` while the writer is alive. Costs one system call
-/// if there is no journal.
+/// journal is committed, else removes the new files and keeps the old set. `in_use` while the writer is
+/// alive. Costs one system call if there is no journal.
 [[nodiscard]] Result<void> finish_set(const std::filesystem::path& member, io::Port& port);
 
 }  // namespace ht::inline v1

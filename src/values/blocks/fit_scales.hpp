@@ -170,7 +170,8 @@ Line fit_line(const Grid<Elements>& x, Eight limit) {
       qq += q * q;
       yq += y * q;
     }
-    // The spread is 0 if all codes are equal: then no step is best, and the offset becomes `max_offset`.
+    // The spread is 0 if all codes are equal: many lines then fit equally well, and the offset becomes
+    // `max_offset`.
     const Eight spread = n * qq - q_sum * q_sum;
     const Eight free_step = (n * yq - y_sum * q_sum) / spread;
     const Eight free_offset = where_less(Eight(), spread, (y_sum - free_step * q_sum) / n, max_offset);
