@@ -660,7 +660,7 @@ HT_C_API ht_status ht_model_stream(const ht_model* model,
                                    const ht_load_report** loaded, ht_error** error);
 /// Reads stored bytes into the caller's memory; splats are expanded. `place` is called once per matching
 /// tensor. It returns memory of `info->byte_size` bytes, or NULL to skip the tensor. HT_OVERLAP if the memory
-/// of two tensors overlaps.
+/// of two tensors overlaps, HT_NOT_FOUND if no tensor matches.
 HT_C_API ht_status ht_model_load_into(const ht_model* model,
                                       void* (*place)(void* context, const ht_tensor_info* info),
                                       void* context, const ht_load_options* options,

@@ -47,9 +47,10 @@ Result<CheckedPlan> checked_plan(const ConversionPlan& plan, const Model& model,
   return check_plan(plan, model, apply);
 }
 
-// Checks the path of the MLIR module before any file is written.
+// Checks the MLIR module before any file is written.
 Result<void> check_module(const ConversionPlan& plan, const Model& model, const Conversion& conversion) {
   if (conversion.module.empty()) return {};
+  HT_TRY(check_mlir(plan, conversion.mlir));
   std::vector<std::filesystem::path> files = model.files();
   for (const auto& file : plan.files) files.push_back(file.path);
   return check_mlir_target(conversion.module, files, {.if_exists = conversion.apply.if_exists});

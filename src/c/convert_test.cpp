@@ -161,6 +161,19 @@ TEST_F(CConvert, mlir_is_written) {
   EXPECT_EQ(try_convert(model, "m.irpa", options), HT_ALREADY_EXISTS);
 }
 
+TEST_F(CConvert, mlir_is_checked_before_the_first_write) {
+  testing::write_file(
+      folder_ / "e.safetensors",
+      testing::safetensors_file(R"({"":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})", 4));
+  const std::string module = path("m.mlir");
+  auto options = sized<ht_convert_options>();
+  options.emit_mlir = module.c_str();
+  EXPECT_EQ(try_convert(open("e.safetensors"), "m.irpa", options), HT_BAD_NAME);
+  EXPECT_EQ(failed_.rule(), "symbol_has_a_name");
+  EXPECT_FALSE(std::filesystem::exists(path("m.irpa")));
+  EXPECT_FALSE(std::filesystem::exists(module));
+}
+
 TEST_F(CConvert, bad_options_are_refused) {
   const auto model = small_model();
   auto options = sized<ht_convert_options>();

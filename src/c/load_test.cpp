@@ -248,6 +248,13 @@ TEST_F(CLoad, load_into_fills_the_memory_of_the_caller) {
   const auto overlap = [](void* context, const ht_tensor_info*) -> void* { return context; };
   std::byte memory[64];
   EXPECT_EQ(ht_model_load_into(model.get(), overlap, memory, nullptr, nullptr, failed_.out()), HT_OVERLAP);
+  const char* const none[] = {"none"};
+  auto filter = sized<ht_filter>();
+  filter.include = none;
+  filter.include_count = 1;
+  auto options = sized<ht_load_options>();
+  options.filter = &filter;
+  EXPECT_EQ(ht_model_load_into(model.get(), place, numbers, &options, nullptr, failed_.out()), HT_NOT_FOUND);
 }
 
 TEST_F(CLoad, tensors_are_within_the_model) {

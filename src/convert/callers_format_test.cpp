@@ -238,6 +238,17 @@ TEST_F(CallersFormat, is_unknown_without_the_option) {
   EXPECT_TRUE(convert(model, folder_ / "x", {.format = "toy", .formats = formats_}));
 }
 
+TEST_F(CallersFormat, hint_lists_extensions) {
+  Format other = formats_.front();
+  other.extension = ".other";
+  Format nameless = other;
+  nameless.extension = {};
+  const auto unknown = format_for("x.toy", std::array{other, nameless});
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().hint(),
+            "use one of the extensions .other, .ht, .gguf, .irpa, .npy, .safetensors");
+}
+
 TEST_F(CallersFormat, refuses_unsupported_alignment_shards_and_edits) {
   const Model model = source();
   const auto refused = plan_conversion(model, "x.toy", {.formats = formats_, .alignment = 8192});

@@ -28,6 +28,14 @@ const Format* find(std::string_view text, std::string_view Format::* member,
   return nullptr;
 }
 
+std::vector<std::string_view> texts_of(std::string_view Format::* member, std::span<const Format> more) {
+  std::vector<std::string_view> texts;
+  for (const auto list : {more, formats()}) {
+    for (const auto& format : list) texts.push_back(format.*member);
+  }
+  return texts;
+}
+
 }  // namespace
 
 std::span<const Format> formats() noexcept { return registered; }
@@ -41,22 +49,20 @@ const Format* format_of_extension(std::string_view extension, std::span<const Fo
 }
 
 std::vector<std::string_view> format_names(std::span<const Format> more) {
-  std::vector<std::string_view> names;
-  for (const auto list : {more, formats()}) {
-    for (const auto& format : list) names.push_back(format.name);
-  }
-  return names;
+  return texts_of(&Format::name, more);
 }
 
 Result<const Format*> format_for(const std::filesystem::path& target, std::span<const Format> more) {
   return without_bad_alloc([&]() -> Result<const Format*> {
     const auto extension = target.extension().string();
     if (const auto* const found = format_of_extension(extension, more)) return found;
+    auto extensions = texts_of(&Format::extension, more);
+    std::erase(extensions, "");  // a caller's format may have none
     return fail(
         Error(ErrorCode::not_found, "extension_names_a_format",
               format_text("extension '{}' does not name a format that can be written", to_utf8(extension)))
             .at_path(target.native())
-            .with_hint(format_text("use one of the extensions .{}", fmt::join(format_names(more), ", ."))));
+            .with_hint(format_text("use one of the extensions {}", fmt::join(extensions, ", "))));
   });
 }
 

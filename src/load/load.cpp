@@ -118,13 +118,16 @@ Result<LoadReport> load_into(const Model& model, const PlaceTensor& place, const
   return without_bad_alloc([&]() -> Result<LoadReport> {
     HT_TRY(options.filter.check());
     std::vector<IndexedTarget> indexed;
+    bool any = options.filter.is_everything();  // a filter for all names accepts an empty model
     for (std::size_t i = 0; i < model.size(); ++i) {
       const auto tensor = HT_TRY(model.at(i));
       if (!options.filter.matches(tensor.name())) continue;
+      any = true;
       const MutableBytes into = place(tensor);
       if (into.empty()) continue;
       indexed.push_back({i, into});
     }
+    if (!any) return fail(options.filter.no_match().at_path(ModelAccess::state(model).opened.native()));
     return load_targets(model, indexed, options);
   });
 }

@@ -354,9 +354,19 @@ TEST_F(LoadModel, model_without_tensors_loads_0_bytes) {
     EXPECT_EQ(ht::load(empty, {.strategy = strategy}).value().bytes, 0U);
   }
   EXPECT_EQ(ht::stream(empty, [](const TensorPiece&) -> Result<void> { return {}; }).value().bytes, 0U);
+  const auto place = [](const AnyTensor&) { return MutableBytes(); };
+  EXPECT_EQ(ht::load_into(empty, place).value().bytes, 0U);
   EXPECT_EQ(ht::prefetch(empty).value(), 0U);
   EXPECT_EQ(ht::evict(empty).value(), 0U);
   testing::expect_refusal(ht::load(*model_, {.filter = "none*"}), ErrorCode::not_found,
+                          "filter_matches_a_tensor");
+  EXPECT_EQ(refusal(ht::load_into(*model_, place, {.filter = "none*"}), ErrorCode::not_found,
+                    "filter_matches_a_tensor")
+                .path(),
+            (folder_ / "model.safetensors.index.json").string());
+  // A match that `place` skips is a match.
+  EXPECT_EQ(ht::load_into(*model_, place, {.filter = "t0.*"}).value().bytes, 0U);
+  testing::expect_refusal(ht::load_into(empty, place, {.filter = "none*"}), ErrorCode::not_found,
                           "filter_matches_a_tensor");
 }
 

@@ -25,8 +25,8 @@
 //
 // Errors: `shape_mismatch` if channels, groups and biases do not match; `bad_shape` for a kernel that is
 // empty or larger than the padded image, groups that do not divide the outputs, and options out of range;
-// `out_of_memory`; `read_failed` for an unreadable mapped page. Without images or without outputs, the result
-// has no elements. A NaN in x reaches every result whose kernel covers it.
+// `out_of_memory`; `read_failed` or `changed_underfoot` for an unreadable mapped page. Without images or
+// without outputs, the result has no elements. A NaN in x reaches every result whose kernel covers it.
 #pragma once
 
 #include <array>

@@ -25,9 +25,9 @@
 // Cost: one pass. The host calculates on the calling thread. The compiler vectorizes loops over contiguous
 // elements; a broadcast operand is read once for each run.
 //
-// Errors: `shape_mismatch`, `out_of_memory`, `read_failed` for an unreadable mapped page, and
-// `device_unavailable` for OpenCL devices. Broadcasting is explicit: extents of 1 are not repeated unless
-// `broadcast` says so.
+// Errors: `shape_mismatch`, `out_of_memory`, `read_failed` or `changed_underfoot` for an unreadable mapped
+// page, and `device_unavailable` for OpenCL devices. Broadcasting is explicit: extents of 1 are not repeated
+// unless `broadcast` says so.
 //
 // Edge cases: rank 0 and tensors without elements are valid operands. Floating-point operations follow IEEE
 // 754: NaN propagates, x / 0 is an infinity or NaN. The sum of no elements is 0; `max` of no elements is
@@ -205,7 +205,7 @@ template <class D, class Dev>
 
 /// Returns a + b in new memory, row-major. Both operands have the same dtype, shape and device, and may be
 /// broadcast views. For integers, modulo 2^bits. `shape_mismatch` if dynamic extents differ, `out_of_memory`,
-/// `read_failed` for an unreadable page.
+/// `read_failed` or `changed_underfoot` for an unreadable page.
 template <class A, class B, class SA, class SB, class Dev>
   requires SameDType<A, B> && IsArithmetic<std::remove_const_t<A>> && ShapesMayMatch<SA, SB> &&
            CombinesBy<Dev, std::plus<>, detail::Combined<A, SA, SB, Dev>, Tensor<A, SA, Dev>,
@@ -256,7 +256,7 @@ template <class Op, class A, class B, class SA, class SB, class Dev>
 
 /// Returns each element times one factor. The factor is an element of the same dtype, so the caller rounds it
 /// to that dtype: `ht::BF16::Element(0.1F)`. On a device that the host cannot access, each call copies the
-/// factor to the device. `out_of_memory`, `read_failed`.
+/// factor to the device. `out_of_memory`, `read_failed`, `changed_underfoot`.
 template <class A, class S, class Dev>
   requires IsArithmetic<std::remove_const_t<A>> &&
            CombinesBy<Dev, std::multiplies<>, Tensor<std::remove_const_t<A>, S, Dev>, Tensor<A, S, Dev>,
@@ -275,7 +275,7 @@ template <class A, class S, class Dev>
 /// into += x, in place. `x` may be `into` itself or a broadcast view; a view that overlaps `into` at other
 /// indices gives unspecified values. `into` may have any strides, but its elements must not share an address.
 /// An unreadable page is an Error and leaves `into` partly changed. Two threads must not write the same
-/// elements. `shape_mismatch`, `read_failed`.
+/// elements. `shape_mismatch`, `read_failed`, `changed_underfoot`.
 template <class D, class B, class SA, class SB, class Dev>
   requires(!std::is_const_v<D>) && SameDType<D, B> && IsArithmetic<D> && ShapesMayMatch<SA, SB> &&
           CombinesBy<Dev, std::plus<>, Tensor<D, SA, Dev>, Tensor<D, SA, Dev>, Tensor<B, SB, Dev>>
@@ -296,7 +296,7 @@ template <class D, class B, class SA, class SB, class Dev>
 /// into = x, of the same dtype, shape and device. `into` is often a slice of a larger tensor, such as a
 /// cache. Overlapping views and unreadable pages behave as in `add_into`. Works for every dtype, also
 /// user-defined ones. The host copies element by element on the calling thread. For another dtype, use
-/// `cast_into` (values/cast.hpp). `shape_mismatch`, `read_failed`.
+/// `cast_into` (values/cast.hpp). `shape_mismatch`, `read_failed`, `changed_underfoot`.
 template <class D, class B, class SA, class SB, class Dev>
   requires(!std::is_const_v<D>) && SameDType<D, B> && ShapesMayMatch<SA, SB> &&
           (HostAccessible<Dev> || CopiesOnDevice<Dev, Tensor<D, SA, Dev>>)
@@ -389,8 +389,8 @@ template <class Op, class D, class S, class Dev>
 /// floating-point numbers in double and rounds once: the error of n elements is at most u |sum| + n 2^-53
 /// Σ|x|, where u is half an ulp of 1 in the result. The bound of OpenCL devices is in
 /// htensor/device/transfer.hpp. 0 without elements; NaN if an element is NaN. One pass on the calling thread
-/// of the host; a device adds by its own kernel and copies one number to the host. `read_failed` for an
-/// unreadable page.
+/// of the host; a device adds by its own kernel and copies one number to the host. `read_failed` or
+/// `changed_underfoot` for an unreadable page.
 template <class D, class S, class Dev>
   requires ReducesBy<Dev, operation::Sum, std::remove_const_t<D>>
 [[nodiscard]] auto sum(const Tensor<D, S, Dev>& x, const ComputeOptions& options = {})
@@ -409,7 +409,7 @@ template <class D, class S, class Dev>
 
 /// Returns the largest element, as an element of `SumOf<D>`; NaN if there is a NaN. `bad_shape` for a tensor
 /// without elements. If several elements are equal, such as 0 and -0, the host returns the first.
-/// `read_failed` for an unreadable page.
+/// `read_failed` or `changed_underfoot` for an unreadable page.
 template <class D, class S, class Dev>
   requires ReducesBy<Dev, operation::Max, std::remove_const_t<D>>
 [[nodiscard]] auto max(const Tensor<D, S, Dev>& x, const ComputeOptions& options = {})

@@ -17,9 +17,9 @@
 // among the threads of `ComputeOptions::workers`; the result does not depend on their number.
 //
 // Errors: `out_of_bounds` for an id that is negative or not below the number of rows; the message has the id
-// and its index. No row is read in that case. `out_of_memory`, and `read_failed` for an unreadable page of a
-// mapped table. For a type that is known at run time also `shape_mismatch`, `would_lose` and
-// `unsupported_encoding`.
+// and its index. No row is read in that case. `out_of_memory`, and `read_failed` or `changed_underfoot` for
+// an unreadable page of a mapped table. For a type that is known at run time also `shape_mismatch`,
+// `would_lose` and `unsupported_encoding`.
 //
 // Edge cases: a table without rows accepts no id; a table without columns gives a result without elements.
 //
@@ -186,8 +186,8 @@ concept TableOf = (W::rank == 2) && WeightOf<W, To, typename detail::StoredOf<W>
 /// table is a tensor, a tensor of blocks or a lazy view of rank 2 whose values `To` holds. Row i of the
 /// result is row ids[i] of the table. The result is a Result<Tensor<To, Rank<2>, Dev>>, row-major. An array
 /// or a vector of ids converts to the span; the caller keeps it during the call. `out_of_bounds` for an id
-/// that is not the index of a row, such as -1 for padding; `out_of_memory`; `read_failed`; for OpenCL devices
-/// also `device_unavailable`.
+/// that is not the index of a row, such as -1 for padding; `out_of_memory`; `read_failed` or
+/// `changed_underfoot`; for OpenCL devices also `device_unavailable`.
 template <class To = F32, class W>
   requires TableOf<W, To>
 [[nodiscard]] auto embedding(const W& table, std::span<const std::int32_t> ids,

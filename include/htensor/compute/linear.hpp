@@ -33,9 +33,9 @@
 // row-major and has the dtype and the device of x.
 //
 // Errors: `shape_mismatch` if the last extent of x, the columns of the weights or the size of the bias
-// differ; `out_of_memory`; `read_failed` for an unreadable page of a mapped operand. For weights of a type
-// known at run time also `would_lose`, `unsupported_encoding` for unknown types, and the errors of
-// `AnyTensor::view`.
+// differ; `out_of_memory`; `read_failed` or `changed_underfoot` for an unreadable page of a mapped operand.
+// For weights of a type known at run time also `would_lose`, `unsupported_encoding` for unknown types, and
+// the errors of `AnyTensor::view`.
 //
 // Edge cases: without columns (k = 0), products are 0, plus the bias. Without rows or without vectors, the
 // result has no elements. NaN and infinity in x or in the weights propagate to the results that use them.

@@ -17,8 +17,8 @@
 // 1, also a transposed one, is read in place. Other matrices are copied panel by panel.
 //
 // Ownership: operands are borrowed during the call; the result shares no memory with them. Errors:
-// `shape_mismatch`, `out_of_memory`, `read_failed` for an unreadable page, and `device_unavailable` for
-// OpenCL devices.
+// `shape_mismatch`, `out_of_memory`, `read_failed` or `changed_underfoot` for an unreadable page, and
+// `device_unavailable` for OpenCL devices.
 //
 // On OpenCL devices the same function runs a kernel of the device on `ComputeOptions::queue`.
 //

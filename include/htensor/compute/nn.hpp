@@ -30,8 +30,8 @@
 //
 // Ownership: inputs, weights and options are borrowed during the call; no result shares memory with an input.
 //
-// Errors: `shape_mismatch` and `bad_shape` as listed below, `out_of_memory`, `read_failed` for an unreadable
-// page of a mapped input, and `device_unavailable` for OpenCL devices.
+// Errors: `shape_mismatch` and `bad_shape` as listed below, `out_of_memory`, `read_failed` or
+// `changed_underfoot` for an unreadable page of a mapped input, and `device_unavailable` for OpenCL devices.
 //
 // Edge cases: inputs without elements give results without elements. NaN propagates within its row, or within
 // its element for activations. Rank 0 is valid for activations; operations on rows require rank 1 or more.

@@ -22,7 +22,7 @@
 //
 // Errors: types that do not fit are compile errors for typed weights, and `would_lose`, `shape_mismatch` or
 // `unsupported_encoding` for weights whose type is known at run time. An unreadable mapped page is
-// `read_failed`.
+// `read_failed`, `changed_underfoot`.
 #pragma once
 
 #include <concepts>

@@ -134,7 +134,8 @@ struct ConvertOptions {
   };
 
   /// Converts the tensors whose names match to another dtype ("BF16") or block encoding ("Q8_0"). A pattern
-  /// without a wildcard converts its tensor in any case. A pattern with a wildcard converts:
+  /// without a wildcard, such as one of `escape_glob`, converts its tensor in any case. A pattern with a
+  /// wildcard converts:
   /// - to a floating-point dtype: floating-point and encoded tensors, not integers and booleans
   /// - to another dtype: all dense tensors
   /// - to an encoding: floating-point tensors of two dimensions or more whose rows are whole blocks, except
@@ -168,7 +169,8 @@ struct ConvertOptions {
   /// The first rule that matches a name applies. A rule that changes no tensor is `not_found`, an unknown
   /// type `bad_dtype`.
   std::vector<TypeRule> types{};
-  /// Encoded tensors that no rule changes are decoded to this dtype; if empty, they stay encoded.
+  /// Encoded tensors that no rule changes are decoded to this dtype; if empty, they stay encoded. `bad_dtype`
+  /// for a name that is not a dtype, such as that of a block encoding.
   std::string dequantize{};
   /// How values are rounded if the dtype of a rule does not hold all of them.
   Rounding rounding{};

@@ -67,8 +67,8 @@ template <class Dev>
 /// Returns a contiguous tensor on a device with the same elements. The memory of a contiguous read-only
 /// tensor is shared if the device can use it: nothing is copied, and the elements must not change while the
 /// device uses them. A mutable tensor is always copied. `options` selects the queue of a device with queues.
-/// `out_of_memory`, `read_failed` for an unreadable mapped page, and the errors of the device, such as
-/// `device_unavailable`.
+/// `out_of_memory`, `read_failed` or `changed_underfoot` for an unreadable mapped page, and the errors of the
+/// device, such as `device_unavailable`.
 template <class Dev, class D, class S, class From>
   requires Compatible<Dev, D> && Transfers<Dev> && HostAccessible<From>
 [[nodiscard]] Result<Tensor<D, S, Dev>> to_device(const Tensor<D, S, From>& tensor,

@@ -1,9 +1,9 @@
 // Devices: empty types that list the dtypes that they store and the operations that they have.
 //
-// Operations come in slices: `slice::Core` (allocate, copy, elementwise, reduce), `slice::Linear` (matmul,
-// linear), `slice::Nn` (softmax, norms, activations, rope, argmax, embedding), `slice::Conv`. A device lists
-// its slices in its definition. An operation requires `Computes<Dev, Slice, D>`: a call of an operation that
-// the device lacks does not compile, and the message names the slice.
+// Operations are grouped in slices: `slice::Core` (allocate, copy, elementwise, reduce), `slice::Linear`
+// (matmul, linear), `slice::Nn` (softmax, norms, activations, rope, argmax, embedding), `slice::Conv`. A
+// device lists its slices in its definition. An operation requires `Computes<Dev, Slice, D>`: a call of an
+// operation that the device lacks does not compile, and the message names the slice.
 //
 // A device of your own is an empty struct. Its static functions are called on the caller's thread, without a
 // lock, and by several threads if several threads use the device:

@@ -127,7 +127,8 @@ using PlaceTensor = std::function<MutableBytes(const AnyTensor& tensor)>;
 /// two targets overlap. The options' strategy, use and filter are ignored.
 [[nodiscard]] Result<LoadReport> load_into(const Model& model, std::span<const Target> targets,
                                            const LoadOptions& options = {});
-/// The same for all tensors that match the options' filter and for which `place` returns memory.
+/// The same for all tensors that match the options' filter and for which `place` returns memory. `not_found`
+/// if the filter matches no tensor.
 [[nodiscard]] Result<LoadReport> load_into(const Model& model, const PlaceTensor& place,
                                            const LoadOptions& options = {});
 

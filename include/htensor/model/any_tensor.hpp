@@ -63,15 +63,16 @@ class AnyTensor {
   [[nodiscard]] Entry entry() const noexcept;
 
   /// The stored bytes in place, valid as long as this tensor. Access to an unreadable page is an Error under
-  /// `ht::guarded` and SIGBUS elsewhere. If a file cannot be mapped as a whole, the tensor's range stays
-  /// mapped as long as the model; a range from `storage` is unmapped with the last Storage.
+  /// `ht::guarded` and SIGBUS elsewhere. If a file is too large for the address space, the tensor's range
+  /// stays mapped as long as the model.
   /// `unsupported_encoding` for a splat and for rows of a column-major tensor, which are not contiguous: use
   /// `copy_to`. `truncated` and `missing_shard` if the file is incomplete or missing, `bad_state` if the
   /// model was opened with `catalog_only`. `unsupported_strategy` for a source that cannot be mapped, until
   /// the tensor is loaded.
   [[nodiscard]] Result<Bytes> bytes() const&;
   [[nodiscard]] Result<Bytes> bytes() const&& = delete;
-  /// The same bytes with their owner and their position in the file.
+  /// The same bytes with their owner and their position in the file. If a file is too large for the address
+  /// space, the tensor's range is unmapped with the last Storage.
   [[nodiscard]] Result<Storage> storage() const;
   /// The stored bytes in writable memory: private pages of the file, mapped once per file and copied when
   /// they are written. Writes are visible through every private storage of the model, but never in the file
@@ -80,7 +81,7 @@ class AnyTensor {
   /// visible everywhere. Bytes of a source that is not a file are copied once per tensor. Errors are those of
   /// `bytes`, and `changed_underfoot` if the file was truncated since it was opened and no longer contains
   /// the whole tensor. A private page that cannot be read becomes zero and stays zero, and later guarded
-  /// reads of that page and of pages after it fail.
+  /// reads of that page and of pages after it fail, because private pages cannot be restored.
   [[nodiscard]] Result<Storage> private_storage() const;
 
   /// Fills `into` with bytes of the dense, row-major, little-endian form of the tensor, from byte `begin` of

@@ -92,8 +92,8 @@ class Storage {
   /// Whether `writable_bytes` succeeds. False for files, device memory and bytes that were passed as
   /// read-only.
   [[nodiscard]] bool is_writable() const noexcept;
-  /// Whether the bytes may be mapped pages of a file, whose reads can fail. True for every origin except
-  /// `Owned`; for `Owned`, true if the Storage was created with `may_be_mapped`. False for `Storage()`.
+  /// Whether the bytes may be mapped pages of a file, whose reads can fail. False for `Storage()`, and for
+  /// `Owned` unless it was created with `may_be_mapped`; true for all other storages.
   [[nodiscard]] bool may_be_mapped() const noexcept;
   /// The bytes, for writes. `bad_state` for read-only bytes. The caller synchronizes writes.
   [[nodiscard]] Result<MutableBytes> writable_bytes() const;

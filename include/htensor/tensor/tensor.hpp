@@ -23,8 +23,9 @@
 // has none.
 //
 // Errors: functions that can fail return a Result, and their comment lists the codes. Functions that cannot
-// fail return the value itself. A page of a mapped file that cannot be read is `read_failed` in `at` and
-// `copy`; `operator()`, iterators and `data` do not check pages (base/fault.hpp).
+// fail return the value itself. A page of a mapped file that cannot be read is `read_failed`, or
+// `changed_underfoot` if the file shrank, in `at` and `copy`; `operator()`, iterators and `data` do not check
+// pages (base/fault.hpp).
 //
 // Edge cases: a tensor of rank 0 has one element, `x()`. A tensor with an extent of 0 has no elements: it may
 // have any strides and a null `data`, loops over it end at once, and `bytes` is empty. Strides may be 0 or
@@ -438,8 +439,8 @@ class Tensor {
   }
 
   /// A contiguous copy in new memory. The device copies if the host cannot read the elements. The copy is
-  /// mutable, also of a read-only tensor. `out_of_memory`; `read_failed` for an unreadable page. On the host,
-  /// the calling thread copies, in runs as long as the strides allow.
+  /// mutable, also of a read-only tensor. `out_of_memory`; `read_failed` or `changed_underfoot` for an
+  /// unreadable page. On the host, the calling thread copies, in runs as long as the strides allow.
   [[nodiscard]] Result<Tensor<DType, S, Dev>> copy(const ComputeOptions& options = {}) const
     requires CopiesOnDevice<Dev, Tensor>
   {

@@ -29,9 +29,9 @@
 // of user-defined dtypes. `as` converts an element each time it is read: use `cast` for data that is read
 // often.
 //
-// Errors: `out_of_memory`; `read_failed` if a mapped page cannot be read, and the contents of the target are
-// then unspecified; `shape_mismatch` from the `_into` forms. Tensors of rank 0 and without elements are
-// valid.
+// Errors: `out_of_memory`; `read_failed` or `changed_underfoot` if a mapped page cannot be read, and the
+// contents of the target are then unspecified; `shape_mismatch` from the `_into` forms. Tensors of rank 0 and
+// without elements are valid.
 //
 // Constrain a function that reads numbers of any type with `ReadableAs`. One function then serves BF16, Q4_K
 // and the integers that F32 holds:
@@ -288,7 +288,8 @@ template <class To, class T>
 
 /// Returns the same values in a wider dtype of the same family, in new memory. The result is a
 /// Result<Tensor<To, …>> in the shape of the source, row-major. Use it in generic code that must not change
-/// from integers to floating-point numbers. `out_of_memory`; `read_failed` for an unreadable mapped page.
+/// from integers to floating-point numbers. `out_of_memory`; `read_failed` or `changed_underfoot` for an
+/// unreadable mapped page.
 template <class To, class T>
   requires UpcastableTo<typename T::DType, To> && ReadableAs<T, To> && Compatible<typename T::Device, To> &&
            placement::CanAllocate<typename T::Device>
@@ -298,8 +299,8 @@ template <class To, class T>
 
 /// Returns the same values in any dtype that holds all of them, in new memory. The result is a
 /// Result<Tensor<To, …>> in the shape of the source, row-major. A cast to the same dtype is a copy.
-/// Infinities stay infinities, NaNs stay NaNs, and -0 stays -0. `out_of_memory`; `read_failed` for an
-/// unreadable mapped page.
+/// Infinities stay infinities, NaNs stay NaNs, and -0 stays -0. `out_of_memory`; `read_failed` or
+/// `changed_underfoot` for an unreadable mapped page.
 template <class To, class T>
   requires ReadableAs<T, To> && Compatible<typename T::Device, To> &&
            placement::CanAllocate<typename T::Device>
@@ -309,7 +310,8 @@ template <class To, class T>
 
 /// Writes the same values to the elements of `into`. `shape_mismatch` if the shapes differ; `bad_state` if
 /// blocks are decoded into elements that are not contiguous. `into` may have any strides if the source is
-/// dense. `into` must not overlap the source. After `read_failed`, the contents of `into` are unspecified.
+/// dense. `into` must not overlap the source. After `read_failed` or `changed_underfoot`, the contents of
+/// `into` are unspecified.
 template <class To, class S, class Dev, class T>
   requires ReadableAs<T, To> && std::same_as<typename T::Device, Dev>
 [[nodiscard]] Result<void> cast_into(const Tensor<To, S, Dev>& into, const T& tensor) {
@@ -347,8 +349,8 @@ concept HasEncoder =
 
 /// Returns the values in blocks of an encoding, in new memory. `bad_shape` if a row is not a whole number of
 /// blocks. A source of another dtype than F32 is accepted if F32 holds its values. `out_of_memory`,
-/// `read_failed`. A source that is not contiguous needs memory for one more copy. Encoders choose the scales
-/// of a block; `Rounding` does not apply to them.
+/// `read_failed`, `changed_underfoot`. A source that is not contiguous needs memory for one more copy.
+/// Encoders choose the scales of a block; `Rounding` does not apply to them.
 template <HasEncoder E, class T>
   requires RoundableTo<T, F32> && std::same_as<typename T::Device, Host> && (T::rank >= 1)
 [[nodiscard]] Result<BlockTensor<E, typename T::ShapeType>> cast_lossy(const T& tensor) {
@@ -438,7 +440,8 @@ class AsView<To, Tensor<D, S, Dev>> {
   [[nodiscard]] Element operator()(Is... index) const noexcept {
     return detail::convert_element<Stored, To>(tensor_(index...));
   }
-  /// The converted element. `out_of_bounds`, or `read_failed` for a mapped page that cannot be read.
+  /// The converted element. `out_of_bounds`; `read_failed` or `changed_underfoot` for a mapped page that
+  /// cannot be read.
   template <std::integral... Is>
     requires(sizeof...(Is) == rank)
   [[nodiscard]] Result<Element> at(Is... index) const {
@@ -523,8 +526,8 @@ class AsView<To, BlockTensor<E, S>> {
   [[nodiscard]] const S& shape() const noexcept { return tensor_.shape(); }
   [[nodiscard]] std::int64_t elements() const noexcept { return tensor_.elements(); }
 
-  /// Decodes one block of up to 256 elements. `out_of_bounds`, or `read_failed` for a mapped page that cannot
-  /// be read.
+  /// Decodes one block of up to 256 elements. `out_of_bounds`; `read_failed` or `changed_underfoot` for a
+  /// mapped page that cannot be read.
   template <std::integral... Is>
     requires(sizeof...(Is) == rank)
   [[nodiscard]] Result<Element> at(Is... index) const {

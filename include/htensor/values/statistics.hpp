@@ -19,9 +19,9 @@
 // beyond 2^53 are rounded to F64 first; `min` and `max` are rounded values too.
 //
 // Ownership: a tensor is borrowed during the call; Statistics and Histogram own their numbers and refer to no
-// tensor. Errors: `cancelled`, `out_of_memory`, `read_failed` for an unreadable mapped page, and `bad_shape`
-// for an invalid range of a histogram. A tensor without elements has the count 0 and NaN as mean, minimum and
-// maximum.
+// tensor. Errors: `cancelled`, `out_of_memory`, `read_failed` or `changed_underfoot` for an unreadable mapped
+// page, and `bad_shape` for an invalid range of a histogram. A tensor without elements has the count 0 and
+// NaN as mean, minimum and maximum.
 #pragma once
 
 #include <array>

@@ -29,6 +29,15 @@ struct ConvertArguments {
   bool plain = false;
   bool dry_run = false;
   bool force = false;
+
+  [[nodiscard]] std::string usage_error() const {
+    if (paths.size() < 2) return "DST is required";
+    if (!module.empty()) return {};
+    if (!mlir.scope.empty()) return "--scope needs --emit-mlir";
+    if (mlir.inline_below != 0) return "--inline-below needs --emit-mlir";
+    if (inline_all) return "--inline-all needs --emit-mlir";
+    return {};
+  }
 };
 
 Result<std::vector<ConvertOptions::Rename>> renames_of(const std::vector<std::string>& texts) {
@@ -84,9 +93,11 @@ Result<void> complete(ConvertArguments& options) {
   return {};
 }
 
-// Checks the path of the module before the first write; `write_mlir` checks the tensors.
-Result<void> check_module(const ConvertArguments& options, const ConversionPlan& plan, const Model& source) {
+// Checks the module before the first write.
+Result<void> check_module(const ConvertArguments& options, const ConversionPlan& plan, const Model& source,
+                          const Common& common) {
   if (options.module.empty()) return {};
+  HT_TRY(check_mlir(plan, options.mlir, {.max_header_bytes = common.max_header}));
   auto files = source.files();
   for (const auto& file : plan.files) files.push_back(file.path);
   return check_mlir_target(options.module, files, {.if_exists = options.apply.if_exists});
@@ -257,7 +268,7 @@ Result<Exit> convert_model(ConvertArguments& options, const Common& common) {
     checked = check_plan(plan, model, allowing);
   }
   if (!checked) return fail(std::move(checked).error());
-  HT_TRY(check_module(options, plan, model));
+  HT_TRY(check_module(options, plan, model, common));
   if (options.dry_run) {
     print(json ? plan_json(plan, model, checked->removed()) : plan_text(plan, model, checked->removed()));
     print_warnings(plan.warnings, common);
@@ -289,7 +300,7 @@ Action register_convert(CLI::App& verb) {
   auto options = std::make_shared<ConvertArguments>();
   add_arguments(verb, "SRC... DST", options->paths,
                 "Files of any format, shard indexes or folders; merged into DST", Presence::required);
-  add_check(verb, [options] { return options->paths.size() < 2 ? "DST is required" : ""; });
+  add_check(verb, [options] { return options->usage_error(); });
   std::vector<std::string> formats;
   for (const auto name : format_names()) formats.emplace_back(name);
   add_choice(verb, "--to", options->convert.format, formats, "Format of DST; default: by DST's extension");

@@ -199,6 +199,29 @@ TEST_F(CliConvert, declares_globals_for_iree) {
   EXPECT_THAT(text_of("m.mlir"), HasSubstr("dense<"));
 }
 
+TEST_F(CliConvert, options_of_the_module_need_emit_mlir) {
+  for (const std::string option : {"--scope", "--inline-below", "--inline-all"}) {
+    const auto value = option == "--scope" ? " weights" : option == "--inline-below" ? " 4K" : "";
+    const auto refused = run("convert m.safetensors n.irpa " + option + value);
+    EXPECT_EQ(refused.status, 2) << option;
+    EXPECT_THAT(refused.err, HasSubstr(option + " needs --emit-mlir [usage]"));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "n.irpa")) << "nothing was written";
+  }
+}
+
+TEST_F(CliConvert, module_is_checked_before_the_first_write) {
+  testing::write_file(folder_ / "e.irpa", testing::irpa_file({{.name = "", .length = 1}}, "x"));
+  for (const std::string more : {"", " --dry-run"}) {
+    const auto refused = run("convert e.irpa n.irpa --emit-mlir n.mlir --json" + more);
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_THAT(refused.out, HasSubstr(R"("rule":"symbol_has_a_name","path":"n.irpa")"));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "n.irpa")) << "nothing was written";
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "n.mlir"));
+  }
+  EXPECT_EQ(run("convert e.irpa n.irpa --rename '*=t*' --emit-mlir n.mlir -q").status, 0);
+  EXPECT_THAT(text_of("n.mlir"), HasSubstr("@t = "));
+}
+
 TEST_F(CliConvert, module_is_a_separate_file) {
   for (const std::string module : {"m.safetensors", "n.irpa", "./n.irpa"}) {
     const auto refused = run("convert m.safetensors n.irpa --force --emit-mlir " + module);
@@ -257,6 +280,9 @@ TEST_F(CliConvert, exports_stored_bytes) {
   EXPECT_EQ(run("export m.ht m -o other --to bin").status, 0);
   EXPECT_EQ(text_of("other"), text_of("m.bin"));
   EXPECT_EQ(run("export m.ht m -o m.bin").status, 2) << "the target exists";
+  const auto unknown = run("export m.ht m -o m.foo");
+  EXPECT_EQ(unknown.status, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("use the extension of one of bin, ht, gguf, irpa, npy, safetensors"));
   // Stored blocks, and a splat, which has no bytes in the file.
   ASSERT_EQ(run("synth q.gguf --preset llama-1b-q4_k_m --size 9M -q").status, 0);
   EXPECT_EQ(run("export q.gguf blk.0.attn_q.weight -o q.bin -q").status, 0);

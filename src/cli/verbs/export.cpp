@@ -95,6 +95,13 @@ Result<std::vector<std::size_t>> tensors_of(const Model& model, const ExportArgu
   return indices;
 }
 
+// The formats of --to and of FILE's extension.
+std::vector<std::string> target_formats() {
+  std::vector<std::string> formats{"bin"};
+  for (const auto name : format_names()) formats.emplace_back(name);
+  return formats;
+}
+
 Result<std::vector<ConversionPlan>> plans_of(const Model& model, const ExportArguments& options) {
   std::vector<ConversionPlan> plans;
   for (const std::size_t index : HT_TRY(tensors_of(model, options))) {
@@ -110,11 +117,17 @@ Result<std::vector<ConversionPlan>> plans_of(const Model& model, const ExportArg
     }
     // The model's metadata does not belong to the tensor, and single-tensor formats cannot store block
     // encodings.
-    plans.push_back(HT_TRY(plan_conversion(model, target,
-                                           {.format = options.format,
-                                            .filter = escape_glob(entry.name),
-                                            .metadata = false,
-                                            .dequantize = "F32"})));
+    auto plan = plan_conversion(model, target,
+                                {.format = options.format,
+                                 .filter = escape_glob(entry.name),
+                                 .metadata = false,
+                                 .dequantize = "F32"});
+    if (!plan && plan.error().rule() == "extension_names_a_format") {
+      return fail(std::move(plan).error().with_hint(
+          fmt::format("name the format with --to, or use the extension of one of {}",
+                      fmt::join(target_formats(), ", "))));
+    }
+    plans.push_back(HT_TRY(std::move(plan)));
   }
   return plans;
 }
@@ -191,9 +204,7 @@ Action register_export(CLI::App& verb) {
            "FILE: the extension names the format; DIR/: one file per tensor; -: standard output. FILE.bin "
            "and - contain only the stored bytes",
            Presence::required);
-  std::vector<std::string> formats{"bin"};
-  for (const auto name : format_names()) formats.emplace_back(name);
-  add_choice(verb, "--to", options->format, formats,
+  add_choice(verb, "--to", options->format, target_formats(),
              "Format of the files; default: by FILE's extension, npy in a folder");
   add_flag(verb, "--raw-bytes", options->apply.raw_bytes,
            "Store tensors as raw bytes if the format lacks their dtype, encoding or shape");

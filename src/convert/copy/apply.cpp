@@ -187,7 +187,7 @@ class PlanExecution {
     // All memory is allocated before the first file is in place.
     for (const auto& file : plan_.files) converted_.written.push_back(file.path);
     converted_.bytes = plan_.bytes();
-    HT_TRY(put_in_place(seal ? &*seal : nullptr, std::move(lock)));
+    HT_TRY(commit(seal ? &*seal : nullptr, std::move(lock)));
     return std::move(converted_);
   }
 
@@ -251,7 +251,7 @@ class PlanExecution {
     } else {
       by = HT_TRY(copy_file(file, target, copy));
     }
-    if (file.finish != nullptr && is_whole) HT_TRY(finish(file, target, *sums));
+    if (file.finish != nullptr && is_whole) HT_TRY(finish_header(file, target, *sums));
     HT_TRY(target.sync());
     done_before_ += file.bytes;
     converted_.copied_by.reflink += by.reflink;
@@ -286,7 +286,8 @@ class PlanExecution {
   }
 
   // Stores the checksum of the data in the header.
-  Result<void> finish(const PlannedFile& file, const io::AtomicFile& target, CopyChecksums& sums) const {
+  Result<void> finish_header(const PlannedFile& file, const io::AtomicFile& target,
+                             CopyChecksums& sums) const {
     std::uint64_t sum = 0;
     if (contents_.pieces != nullptr) {
       const auto begin = contents_.pieces->begin + contents_.pieces->first;
@@ -302,7 +303,7 @@ class PlanExecution {
   }
 
   // The files of a set are renamed through a journal.
-  Result<void> put_in_place(NewSeal* seal, std::optional<SetLock> lock) {
+  Result<void> commit(NewSeal* seal, std::optional<SetLock> lock) {
     if (!lock || (targets_.size() == 1 && converted_.removed.empty()))
       return commit_file(targets_.front(), seal);
     const bool replaces = options_.if_exists == IfExists::replace;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/format_text.hpp"
+#include "base/utf8.hpp"
 #include "io/atomic_file.hpp"
 #include "io/port/port.hpp"
 #include "model/relayout.hpp"
@@ -201,6 +202,42 @@ std::optional<std::vector<std::byte>> repeated_element(const MlirTensor& tensor)
   return std::vector<std::byte>(first.begin(), first.end());
 }
 
+bool is_inlined(const MlirTensor& tensor, const MlirOptions& options) {
+  return tensor.entry.bytes < options.inline_below;
+}
+
+// Checks that a module can have the tensor, which is in the file at `path`.
+Result<void> check_global(const MlirTensor& tensor, const MlirOptions& options,
+                          const std::filesystem::path& path) {
+  const Entry& entry = tensor.entry;
+  const auto refuse = [&](Error error, std::string_view hint) {
+    return fail(std::move(error).at_path(path.native()).at_tensor(entry.name).with_hint(hint));
+  };
+  if (entry.name.empty()) {
+    // MLIR can parse an empty symbol, but not the text that it prints for an empty symbol.
+    return refuse(Error(ErrorCode::bad_name, "symbol_has_a_name",
+                        "tensor name is empty but an MLIR symbol needs a name"),
+                  "leave the tensor out with --filter '?*', or name all tensors with --rename '*=PREFIX*'");
+  }
+  if (!std::in_range<std::int64_t>(entry.bytes)) {
+    return refuse(
+        Error(ErrorCode::size_overflow, "dimensions_fit_63_bits",
+              format_text("tensor '{}': {} bytes exceed MLIR's limit of 2^63-1", entry.name, entry.bytes)),
+        "leave the tensor out with --exclude");
+  }
+  const bool as_stored = tensor.is_bytes || tensor.element.stored_bits % 8 != 0;
+  const bool is_plain =
+      entry.is_splat() || (entry.byte_order == ByteOrder::little &&
+                           (entry.order == ElementOrder::row_major || entry.dims.size() < 2));
+  if (is_inlined(tensor, options) && as_stored && !is_plain) {
+    return refuse(
+        Error(ErrorCode::unsupported_encoding, "inlined_bytes_are_row_major_and_little_endian",
+              format_text("tensor '{}': inlined bytes must be row-major and little-endian", entry.name)),
+        "convert to IRPA first, then inline the tensors of the IRPA");
+  }
+  return {};
+}
+
 class ModuleWriter {
  public:
   ModuleWriter(const Model& model, const MlirOptions& options, const MlirSink& write)
@@ -208,7 +245,8 @@ class ModuleWriter {
 
   Result<void> write() {
     // All tensors are checked before the first write.
-    for (const Entry& entry : model_.catalog()) HT_TRY(check(MlirTensor(entry)));
+    for (const Entry& entry : model_.catalog())
+      HT_TRY(check_global(MlirTensor(entry), options_, model_.files()[entry.file]));
     // In the generic form a region without operations needs an explicit block label.
     out_ += is_generic() ? "\"builtin.module\"() ({\n^bb0:\n" : "module {\n";
     for (const AnyTensor& tensor : model_) {
@@ -221,47 +259,11 @@ class ModuleWriter {
 
  private:
   [[nodiscard]] bool is_generic() const { return options_.form == MlirOptions::Form::generic; }
-  [[nodiscard]] bool is_inlined(const MlirTensor& tensor) const {
-    return tensor.entry.bytes < options_.inline_below;
-  }
 
   Result<void> flush_if_long() { return out_.size() < part_bytes ? Result<void>() : flush(); }
   Result<void> flush() {
     HT_TRY(write_(out_));
     out_.clear();
-    return {};
-  }
-
-  [[nodiscard]] Result<void> check(const MlirTensor& tensor) const {
-    const Entry& entry = tensor.entry;
-    const auto refuse = [&](Error error, std::string_view hint) {
-      return fail(std::move(error)
-                      .at_path(model_.files()[entry.file].native())
-                      .at_tensor(entry.name)
-                      .with_hint(hint));
-    };
-    if (entry.name.empty()) {
-      // MLIR can parse an empty symbol, but not the text that it prints for an empty symbol.
-      return refuse(Error(ErrorCode::bad_name, "symbol_has_a_name",
-                          "tensor name is empty but an MLIR symbol needs a name"),
-                    "leave the tensor out with --filter '?*', or name all tensors with --rename '*=PREFIX*'");
-    }
-    if (!std::in_range<std::int64_t>(entry.bytes)) {
-      return refuse(
-          Error(ErrorCode::size_overflow, "dimensions_fit_63_bits",
-                format_text("tensor '{}': {} bytes exceed MLIR's limit of 2^63-1", entry.name, entry.bytes)),
-          "leave the tensor out with --exclude");
-    }
-    const bool as_stored = tensor.is_bytes || tensor.element.stored_bits % 8 != 0;
-    const bool is_plain =
-        entry.is_splat() || (entry.byte_order == ByteOrder::little &&
-                             (entry.order == ElementOrder::row_major || entry.dims.size() < 2));
-    if (is_inlined(tensor) && as_stored && !is_plain) {
-      return refuse(
-          Error(ErrorCode::unsupported_encoding, "inlined_bytes_are_row_major_and_little_endian",
-                format_text("tensor '{}': inlined bytes must be row-major and little-endian", entry.name)),
-          "convert to IRPA first, then inline the tensors of the IRPA");
-    }
     return {};
   }
 
@@ -286,7 +288,7 @@ class ModuleWriter {
   }
 
   Result<void> write_value(const MlirTensor& tensor, const AnyTensor& values) {
-    if (is_inlined(tensor)) {
+    if (is_inlined(tensor, options_)) {
       out_ += "dense<";
       HT_TRY(write_elements(tensor, values));
     } else {
@@ -370,6 +372,31 @@ Result<std::string> mlir_text(const Model& model, const MlirOptions& options) {
       return {};
     }));
     return text;
+  });
+}
+
+Result<void> check_mlir(const ConversionPlan& plan, const MlirOptions& options,
+                        const OpenOptions& open_options) {
+  return without_bad_alloc([&]() -> Result<void> {
+    const auto* const format = find_format(plan.format, plan.formats);
+    if (format == nullptr) return {};
+    const bool has_index = format->sharding == Format::Sharding::index && plan.files.size() > 1;
+    for (std::size_t i = 0; i < plan.files.size(); ++i) {
+      if (has_index && i == plan.main_file) continue;
+      const PlannedFile& file = plan.files[i];
+      const std::string stem = to_utf8(file.path.stem().string());
+      auto parsed = format->parse(file.header, file.bytes,
+                                  {.stem = stem,
+                                   .dtypes = open_options.dtypes,
+                                   .formats = open_options.formats,
+                                   .max_header_bytes = open_options.max_header_bytes});
+      if (!parsed) return fail(std::move(parsed).error().at_path(file.path.native()));
+      const auto* const catalog = std::get_if<Catalog>(&*parsed);
+      // A caller's format may keep the names of its tensors after the header.
+      if (catalog == nullptr) continue;
+      for (const Entry& entry : *catalog) HT_TRY(check_global(MlirTensor(entry), options, file.path));
+    }
+    return {};
   });
 }
 

@@ -20,6 +20,14 @@ using Form = MlirOptions::Form;
 
 class Mlir : public testing::MlirTest {};
 
+struct CustomDType {
+  using Family = CustomDType;
+  using Element = std::uint16_t;
+  static constexpr std::string_view name = "MINE";
+  static constexpr int bits = 16;
+  static constexpr DTypeTag tag = user_tag(1);
+};
+
 // A dtype by its name in IREE's notes, and the MLIR type of four elements.
 struct Sample {
   std::string_view dtype;
@@ -150,6 +158,33 @@ TEST_F(Mlir, symbol_has_a_name) {
   }
 }
 
+TEST_F(Mlir, tensors_are_checked_in_the_plan) {
+  const auto model = open(irpa_file({{.name = "", .note = tensor_note("uint8", "[1]"), .length = 1},
+                                     {.name = "b", .note = tensor_note("uint8", "[1]"), .length = 1}},
+                                    "xy"));
+  const auto check = [&](std::string_view target, const ConvertOptions& options) {
+    return check_mlir(plan_conversion(model, folder_ / target, options).value());
+  };
+  for (const std::uint64_t shard_bytes : {0U, 1U}) {
+    const auto error = refusal(check("m.safetensors", {.shard_bytes = shard_bytes}), ErrorCode::bad_name,
+                               "symbol_has_a_name");
+    const auto* const file = shard_bytes == 0 ? "m.safetensors" : "m-00001-of-00002.safetensors";
+    EXPECT_EQ(error.path(), (folder_ / file).string());
+    EXPECT_TRUE(check("m.safetensors", {.renames = {{"*", "a*"}}, .shard_bytes = shard_bytes}));
+  }
+  // The names of these formats are those of the files.
+  for (const auto* const target : {"m.npy", "m.ht"})
+    EXPECT_TRUE(check(target, {.filter = NameFilter({}, {"b"})})) << target;
+  // The target is parsed as `Model::open` will parse it.
+  const std::array<std::byte, 4> data{};
+  ASSERT_TRUE(write(folder_ / "c.ht", dtype_info<CustomDType>(), std::array<std::int64_t, 1>{2}, data));
+  const OpenOptions open_options{.dtypes = {dtype_info<CustomDType>()}};
+  const auto custom = Model::open(folder_ / "c.ht", open_options).value();
+  const auto plan = plan_conversion(custom, folder_ / "d.ht").value();
+  EXPECT_TRUE(check_mlir(plan, {}, open_options));
+  EXPECT_EQ(check_mlir(plan).error().path(), (folder_ / "d.ht").string());
+}
+
 TEST_F(Mlir, tensors_below_the_limit_are_inlined) {
   const auto file = irpa_file(
       {{.name = "none", .length = 0}, {.name = "two", .length = 2}, {.name = "three", .length = 3}}, "abc");
@@ -174,14 +209,6 @@ TEST_F(Mlir, untyped_entries_and_block_encodings_are_bytes) {
   EXPECT_EQ(globals(file.bytes()),
             "  util.global private @q = #stream.parameter.named<\"q\"> : tensor<68xi8>\n");
 }
-
-struct CustomDType {
-  using Family = CustomDType;
-  using Element = std::uint16_t;
-  static constexpr std::string_view name = "MINE";
-  static constexpr int bits = 16;
-  static constexpr DTypeTag tag = user_tag(1);
-};
 
 TEST_F(Mlir, user_defined_dtypes_are_bytes) {
   const std::array<std::byte, 4> data{};

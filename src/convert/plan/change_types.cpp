@@ -50,6 +50,25 @@ Result<ElementType> type_named(const std::string& name) {
                   .with_hint("use a name of docs/dtypes.md such as BF16 or Q8_0"));
 }
 
+Result<ElementType> decoded_type(const std::string& name) {
+  if (const auto dtype = find_dtype(name)) return type_of(*dtype);
+  return fail(Error(ErrorCode::bad_dtype, "dequantize_names_a_dtype",
+                    format_text("blocks cannot be decoded to '{}', which is not a dtype", to_utf8(name)))
+                  .with_hint("use F32, F16 or BF16"));
+}
+
+// Whether the pattern has no wildcard: a backslash escapes the character after it.
+bool is_exact_pattern(std::string_view pattern) {
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] == '\\') {
+      ++i;
+    } else if (std::string_view("*?[{").find(pattern[i]) != std::string_view::npos) {
+      return false;
+    }
+  }
+  return true;
+}
+
 struct Rule {
   NameFilter filter;
   ElementType type;
@@ -137,13 +156,12 @@ Result<void> change_types(std::span<TargetTensor> tensors, const ConvertOptions&
   std::vector<Rule> rules;
   for (const auto& rule : options.types) {
     const auto type = HT_TRY(type_named(rule.type));
-    rules.push_back({.filter = NameFilter(rule.pattern),
-                     .type = type,
-                     .is_exact = rule.pattern.find_first_of("*?[{") == std::string::npos});
+    rules.push_back(
+        {.filter = NameFilter(rule.pattern), .type = type, .is_exact = is_exact_pattern(rule.pattern)});
     HT_TRY(rules.back().filter.check());
   }
   std::optional<ElementType> dequantized;
-  if (!options.dequantize.empty()) dequantized = HT_TRY(type_named(options.dequantize));
+  if (!options.dequantize.empty()) dequantized = HT_TRY(decoded_type(options.dequantize));
   for (auto& tensor : tensors) {
     const ElementType from = type_of(tensor.entry);
     const auto rule = std::ranges::find_if(rules, [&](const Rule& each) {

@@ -107,6 +107,18 @@ TEST_F(ChangeTypes, wildcards_skip_integers) {
   EXPECT_EQ(type_of(named, "w"), "F32");
 }
 
+TEST_F(ChangeTypes, escaped_names_are_not_wildcards) {
+  const std::string name = "a[0]*\\";
+  const auto source = make_model(
+      "a", "safetensors", {{.name = name, .dtype = I64::tag, .dims = {1}, .data = std::string(8, '\1')}});
+  const ConvertOptions named{.types = {{escape_glob(name), "F64"}}};
+  EXPECT_EQ(type_of(converted(source, "b.safetensors", named, {.round = true}), name), "F64");
+  // A wildcard after an escaped backslash.
+  const ConvertOptions wildcard{.types = {{R"(a\[0]\*\\*)", "F64"}}};
+  testing::expect_refusal(convert(source, folder_ / "c.safetensors", wildcard), ErrorCode::not_found,
+                          "type_rule_changes_a_tensor");
+}
+
 TEST_F(ChangeTypes, quantization_skips_norms_biases_and_vectors) {
   const auto source =
       make_model("a", "gguf",
@@ -140,6 +152,16 @@ TEST_F(ChangeTypes, type_exists) {
   const auto source = make_model("a", "gguf", {f32("w", {2, 32})});
   static_cast<void>(refusal(convert(source, folder_ / "b.gguf", {.types = {{"w", "Q9"}}}),
                             ErrorCode::bad_dtype, "type_exists"));
+}
+
+TEST_F(ChangeTypes, dequantize_names_a_dtype) {
+  const auto source = make_model("a", "gguf", {f32("w", {2, 32})});
+  for (const auto* const name : {"Q8_0", "Q9"}) {
+    const auto error = refusal(convert(source, folder_ / "b.gguf", {.dequantize = name}),
+                               ErrorCode::bad_dtype, "dequantize_names_a_dtype");
+    EXPECT_TRUE(testing::message_contains(error, name)) << error.message();
+    EXPECT_FALSE(exists(folder_ / "b.gguf"));
+  }
 }
 
 TEST_F(ChangeTypes, encoding_has_an_encoder) {
