@@ -4,7 +4,7 @@
 // while its sequence number does not change. Two counters synchronize the handler with other threads. Each
 // side writes first and then reads what the other side wrote (all sequentially consistent):
 //
-// - `Mapping::users` counts handlers that use a mapping. A handler increments it, then reads the entry
+// - `MappingSlot::users` counts handlers that use a mapping. A handler increments it, then reads the entry
 //   again; unregistering changes the entry, then waits until the count is 0. So pages are replaced only while
 //   their mapping is registered, never after they were unmapped.
 // - `unsettled` counts handlers in progress and mappings with zero pages. A handler increments it, then
@@ -29,7 +29,7 @@ constexpr std::uintptr_t no_address = UINTPTR_MAX;
 
 enum class Mark : std::uint8_t { none, being_written, written };
 
-struct Mapping {
+struct MappingSlot {
   std::atomic<std::uint64_t> sequence{0};  // odd while the entry changes; even values identify a registration
   std::atomic<std::uintptr_t> begin{no_address};  // `no_address` marks a free entry
   std::atomic<std::uintptr_t> end{0};
@@ -38,7 +38,7 @@ struct Mapping {
   std::atomic<std::uint32_t> users{0};
   std::atomic<std::uintptr_t> zeros{no_address};        // lowest address of pages replaced by zeros
   std::atomic<std::uintptr_t> first_fault{no_address};  // an address
-  Source* source = nullptr;                             // guarded by `mutex`
+  Backing* backing = nullptr;                           // guarded by `mutex`
 };
 
 // One range of an open section. Only the section's thread writes the range.
@@ -49,7 +49,7 @@ struct alignas(64) SectionSlot {
   // The first fault in the range.
   std::atomic<Mark> mark{Mark::none};
   std::atomic<std::uintptr_t> address{0};
-  std::atomic<Mapping*> mapping{nullptr};
+  std::atomic<MappingSlot*> mapping{nullptr};
   std::atomic<std::uint64_t> generation{0};
   SectionSlot* next = nullptr;  // of the same section, or of the same list of free slots
   const void* thread = nullptr;
@@ -70,7 +70,7 @@ void for_each(Block<Entry>& first, const Visit& visit) {
   }
 }
 
-constinit Block<Mapping> mappings;
+constinit Block<MappingSlot> mappings;
 constinit Block<SectionSlot> sections;
 constinit std::atomic<std::uint64_t> unsettled{0};
 constinit std::mutex mutex;  // the handler does not lock it
@@ -126,17 +126,17 @@ void lower_zeros(std::atomic<std::uintptr_t>& zeros, std::uintptr_t address) noe
 
 // Replaces zero pages by the pages of the file. Waits for handlers in progress, which may still map zeros; a
 // later handler lowers `zeros` again. The caller holds the mutex.
-bool restore(Mapping& mapping) noexcept {
+bool restore(MappingSlot& mapping) noexcept {
   const auto zeros = mapping.zeros.exchange(no_address);
   while (mapping.users != 0) std::this_thread::yield();
-  const bool is_done = mapping.source->restore(zeros - mapping.begin);
+  const bool is_done = mapping.backing->restore(zeros - mapping.begin);
   if (!is_done) lower_zeros(mapping.zeros, zeros);
   --unsettled;
   return is_done;
 }
 
 // Records the fault unless the range already has a fault.
-void set_mark(SectionSlot& slot, std::uintptr_t address, Mapping& mapping,
+void set_mark(SectionSlot& slot, std::uintptr_t address, MappingSlot& mapping,
               std::uint64_t generation) noexcept {
   auto none = Mark::none;
   if (!slot.mark.compare_exchange_strong(none, Mark::being_written)) return;
@@ -151,7 +151,7 @@ void set_mark(SectionSlot& slot, std::uintptr_t address, Mapping& mapping,
 // begins gets the fault.
 void restore_ranges(SectionSlot* slots, bool begins) noexcept {
   const std::lock_guard lock(mutex);
-  for_each(mappings, [&](Mapping& mapping) {
+  for_each(mappings, [&](MappingSlot& mapping) {
     for (auto* slot = slots; slot != nullptr; slot = slot->next) {
       const auto zeros = mapping.zeros.load();
       if (zeros >= slot->end || slot->begin >= mapping.end || restore(mapping) || !begins) continue;
@@ -163,7 +163,7 @@ void restore_ranges(SectionSlot* slots, bool begins) noexcept {
 bool is_registered(const SectionSlot& slot) {
   const std::lock_guard lock(mutex);
   bool found = false;
-  for_each(mappings, [&](const Mapping& mapping) {
+  for_each(mappings, [&](const MappingSlot& mapping) {
     found = found || (mapping.begin < slot.end && slot.begin < mapping.end);
   });
   return found;
@@ -177,26 +177,26 @@ Bytes bytes_of(const SectionSlot& slot) noexcept {
 Error describe(const SectionSlot& slot) noexcept {
   try {
     const std::lock_guard lock(mutex);
-    const Mapping& mapping = *slot.mapping.load();
-    if (mapping.sequence == slot.generation) return mapping.source->describe(slot.address - mapping.begin);
+    const MappingSlot& mapping = *slot.mapping.load();
+    if (mapping.sequence == slot.generation) return mapping.backing->describe(slot.address - mapping.begin);
     return Error(ErrorCode::read_failed, "mapped_pages_can_be_read",
                  "cannot read a page: its file was unmapped during the read")
         .with_hint("keep the model until all reads have returned");
-  } catch (...) {  // for instance, `Source::describe` is out of memory
+  } catch (...) {  // for instance, `Backing::describe` is out of memory
     return Error(ErrorCode::read_failed, "mapped_pages_can_be_read", {});
   }
 }
 
-Mapping& free_mapping() {
+MappingSlot& free_mapping() {
   for (auto* block = &mappings;; block = block->next) {
-    for (Mapping& mapping : block->entries) {
+    for (MappingSlot& mapping : block->entries) {
       if (mapping.begin == no_address) return mapping;
     }
-    if (block->next == nullptr) block->next = new Block<Mapping>;
+    if (block->next == nullptr) block->next = new Block<MappingSlot>;
   }
 }
 
-void set(Mapping& mapping, std::uintptr_t begin, std::uintptr_t end) noexcept {
+void set(MappingSlot& mapping, std::uintptr_t begin, std::uintptr_t end) noexcept {
   ++mapping.sequence;
   mapping.begin = begin;
   mapping.end = end;
@@ -227,7 +227,7 @@ bool is_covered(std::uintptr_t page, std::uintptr_t page_bytes) noexcept {
 Incident::Incident(const void* address) noexcept
     : address_(reinterpret_cast<std::uintptr_t>(address)), mapping_(nullptr) {
   ++unsettled;
-  for_each(mappings, [&](Mapping& mapping) {
+  for_each(mappings, [&](MappingSlot& mapping) {
     const auto holds_address = [&] { return mapping.begin <= address_ && address_ < mapping.end; };
     if (mapping_ != nullptr || !holds_address()) return;
     ++mapping.users;
@@ -279,12 +279,12 @@ std::optional<Pages> Incident::claim(std::uintptr_t page_bytes) noexcept {
   return pages;
 }
 
-Result<Range> Range::add(Bytes memory, Source& source, FaultPolicy policy, bool is_writable) {
+Result<Range> Range::add(Bytes memory, Backing& backing, FaultPolicy policy, bool is_writable) {
   return without_bad_alloc([&]() -> Result<Range> {
     const std::lock_guard lock(mutex);
-    Mapping& mapping = free_mapping();
+    MappingSlot& mapping = free_mapping();
     const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
-    mapping.source = &source;
+    mapping.backing = &backing;
     mapping.policy = policy;
     mapping.is_writable = is_writable;
     mapping.first_fault = no_address;
@@ -304,7 +304,7 @@ bool Range::remove(const std::function<bool()>& unmap) {
     return false;
   }
   if (mapping_->zeros.exchange(no_address) != no_address) --unsettled;
-  std::exchange(mapping_, nullptr)->source = nullptr;
+  std::exchange(mapping_, nullptr)->backing = nullptr;
   return true;
 }
 
@@ -313,7 +313,7 @@ std::optional<Error> Range::first_fault() const {
   const std::lock_guard lock(mutex);
   const auto address = mapping_->first_fault.load();
   if (address == no_address) return std::nullopt;
-  return mapping_->source->describe(address - mapping_->begin);
+  return mapping_->backing->describe(address - mapping_->begin);
 }
 
 void touch(Bytes memory) noexcept {
@@ -379,7 +379,7 @@ void before_fork() { mutex.lock(); }
 void after_fork_in_parent() { mutex.unlock(); }
 void after_fork_in_child() {
   unsettled = 0;
-  for_each(mappings, [](Mapping& mapping) {
+  for_each(mappings, [](MappingSlot& mapping) {
     mapping.users = 0;
     if (mapping.zeros != no_address) ++unsettled;
   });

@@ -9,19 +9,19 @@
 
 namespace ht::inline v1::fault {
 
-struct Mapping;
+struct MappingSlot;
 
-/// The source of registered memory.
-class Source {
+/// Restores and describes the pages of registered memory.
+class Backing {
  public:
-  Source() = default;
-  Source(const Source&) = delete;
-  Source& operator=(const Source&) = delete;
-  virtual ~Source() = default;
+  Backing() = default;
+  Backing(const Backing&) = delete;
+  Backing& operator=(const Backing&) = delete;
+  virtual ~Backing() = default;
 
   /// Returns the Error for a fault at `offset` of the memory.
   [[nodiscard]] virtual Error describe(std::uint64_t offset) const = 0;
-  /// Maps the source's pages again from `offset`, a multiple of the page size, to the end. Returns whether it
+  /// Maps the pages again from `offset`, a multiple of the page size, to the end. Returns whether it
   /// succeeded; false for private pages, which may have been written to.
   [[nodiscard]] virtual bool restore(std::uint64_t offset) noexcept = 0;
 };
@@ -30,9 +30,9 @@ class Source {
 class Range {
  public:
   Range() noexcept = default;
-  /// Registers page-aligned memory. `source` must outlive the Range. The policy must not be `off`. In
+  /// Registers page-aligned memory. `backing` must outlive the Range. The policy must not be `off`. In
   /// writable memory, a fault replaces only the faulting page, by a writable page.
-  [[nodiscard]] static Result<Range> add(Bytes memory, Source& source, FaultPolicy policy,
+  [[nodiscard]] static Result<Range> add(Bytes memory, Backing& backing, FaultPolicy policy,
                                          bool is_writable = false);
 
   Range(Range&& other) noexcept : mapping_(std::exchange(other.mapping_, nullptr)) {}
@@ -51,8 +51,8 @@ class Range {
   [[nodiscard]] std::optional<Error> first_fault() const;
 
  private:
-  explicit Range(Mapping* mapping) noexcept : mapping_(mapping) {}
-  Mapping* mapping_ = nullptr;
+  explicit Range(MappingSlot* mapping) noexcept : mapping_(mapping) {}
+  MappingSlot* mapping_ = nullptr;
 };
 
 /// Reads a byte of every page, so that a section over the memory records unreadable pages.
@@ -85,7 +85,7 @@ class Incident {
 
  private:
   std::uintptr_t address_;
-  Mapping* mapping_;
+  MappingSlot* mapping_;
   std::uint64_t generation_ = 0;
 };
 

@@ -15,8 +15,8 @@ namespace {
 constexpr std::size_t page = 4096;
 constexpr std::size_t pages = 8;
 
-struct FakeSource : Source {
-  explicit FakeSource(std::string name) : path(std::move(name)) {}
+struct FakeBacking : Backing {
+  explicit FakeBacking(std::string name) : path(std::move(name)) {}
   [[nodiscard]] Error describe(std::uint64_t offset) const override {
     return Error(ErrorCode::read_failed, "mapped_pages_can_be_read", "fake").at_path(path).at_offset(offset);
   }
@@ -53,7 +53,7 @@ class FaultTables : public ::testing::Test {
   }
 
   alignas(page) std::array<std::byte, pages * page> memory_{};
-  FakeSource source_{"model"};
+  FakeBacking source_{"model"};
 };
 
 TEST_F(FaultTables, a_fault_outside_of_sections_is_not_handled) {
@@ -165,7 +165,7 @@ TEST_F(FaultTables, several_ranges_are_one_section) {
 
 TEST_F(FaultTables, a_fault_is_not_attributed_to_a_later_mapping_of_the_address) {
   auto range = add();
-  FakeSource other("other");
+  FakeBacking other("other");
   const auto done = guarded(part(0, 8), [&] {
     fault(2);
     range = Range();

@@ -65,7 +65,7 @@ class Edit {
 
   Result<EditReport> run() {
     const bool is_of_set = parse_numbered_name(path_.filename().string()).has_value();
-    const auto lock = HT_TRY(SetLock::acquire_if(is_of_set, path_, port_));
+    const auto lock = HT_TRY(SetLock::recover_and_lock(is_of_set, path_, port_));
     auto file = io::FileSource::open(path_, port_);
     if (!file) return fail(open_error(std::move(file).error()));
     const auto planned = HT_TRY(at_path(plan(**file)));

@@ -261,7 +261,7 @@ Result<SealedModel> seal(const Model& model, const SealOptions& options) {
     const auto& member = state.index ? *state.index : state.paths.front();
     const bool is_of_set =
         state.index || state.paths.size() > 1 || parse_numbered_name(member.filename().string());
-    const auto lock = HT_TRY(SetLock::acquire_if(is_of_set, member, *state.port));
+    const auto lock = HT_TRY(SetLock::recover_and_lock(is_of_set, member, *state.port));
     if (options.force) return seal_unchecked(model, options);
     auto paths = state.paths;
     if (state.index) paths.push_back(*state.index);

@@ -7,13 +7,13 @@
 //   const auto sum = HT_TRY(ht::guarded(tensor.storage().bytes(), [&] { return sum_of(tensor); }));
 //
 // A call of `guarded` opens a section over its ranges. A fault does not stop `body`: a signal handler
-// replaces the pages from the unreadable one to the nearest end of a section with zeros, `body` runs to its
-// end, and the section discards the result. Each section restores the pages of the file in its ranges when it
-// begins and when it ends. Every section that was open over a replaced page reports the fault, even if
-// another section restored the page first: `changed_underfoot` if the file shrank below the page, else
-// `read_failed`. Threads without a section read zeros until the pages are restored. A fault outside of all
-// sections calls the previously installed handler, or terminates the process. Without a fault, a section
-// costs two atomic exchanges per range.
+// replaces unreadable pages with zeros, `body` runs to its end, and the section discards the result. The
+// handler replaces the pages from the unreadable one on, as long as they are in the same sections. Each
+// section restores the pages of the file in its ranges when it begins and when it ends. Every section that
+// was open over a replaced page reports the fault, even if another section restored the page first:
+// `changed_underfoot` if the file shrank below the page, else `read_failed`. Threads without a section read
+// zeros until the pages are restored. A fault outside of all sections calls the previously installed handler,
+// or terminates the process. Without a fault, a section costs two atomic exchanges per range.
 //
 // Bytes between the end of a truncated file and the end of its last page read as zeros without a fault.
 //

@@ -323,7 +323,7 @@ TEST(Matmul, is_available_for_one_dtype_and_compatible_shapes) {
 }
 
 // A mapping whose last page cannot be read, with a fault handler as for a mapped file.
-class UnreadablePage : public fault::Source {
+class UnreadablePage : public fault::Backing {
  public:
   static constexpr std::size_t page = 4096;
 

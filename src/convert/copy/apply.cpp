@@ -170,7 +170,7 @@ class PlanExecution {
   void set_work(const WorkOptions& work) { options_.work = work; }
 
   Result<ConversionReport> run() {
-    auto lock = HT_TRY(SetLock::acquire_if(is_set(), set_member(), port_));
+    auto lock = HT_TRY(SetLock::recover_and_lock(is_set(), set_member(), port_));
     // Another writer may have replaced the set since the checks.
     HT_TRY(find_old_shards());
     HT_TRY(find_replaced_seal());

@@ -82,7 +82,7 @@ class Planner {
     metadata_ = HT_TRY(metadata_to_carry());
     auto planned = plan_files();
     if (!planned && planned.error().code() == ErrorCode::would_lose) {
-      HT_TRY(fit());
+      HT_TRY(drop_unsupported());
       planned = plan_files();
     }
     HT_TRY(std::move(planned));
@@ -127,11 +127,11 @@ class Planner {
 
   // Drops metadata and keeps tensors as raw bytes where the format cannot store them. Each tensor and each
   // key is checked alone: an Error about all of them, such as too many tensors, is left to `encode`.
-  Result<void> fit() {
-    HT_TRY(fit_metadata());
+  Result<void> drop_unsupported() {
+    HT_TRY(drop_unsupported_metadata());
     // No reallocation: entries point into it.
     raw_dims_.reserve(tensors_.size());
-    for (auto& tensor : tensors_) HT_TRY(fit_tensor(tensor));
+    for (auto& tensor : tensors_) HT_TRY(drop_unsupported_type(tensor));
     return {};
   }
 
@@ -145,7 +145,7 @@ class Planner {
     return std::nullopt;
   }
 
-  Result<void> fit_metadata() {
+  Result<void> drop_unsupported_metadata() {
     const auto metadata = std::exchange(metadata_, {});
     static constexpr std::array<std::int64_t, 1> none{0};
     const TargetTensor small{"t", {.dtype = format_.raw_dtype, .dims = none}, {}};
@@ -166,7 +166,7 @@ class Planner {
     return metadata_.index();
   }
 
-  Result<void> fit_tensor(TargetTensor& tensor) {
+  Result<void> drop_unsupported_type(TargetTensor& tensor) {
     auto refused = refusal(tensor);
     if (!refused) return {};
     // A note that only spells type and shape differently carries no information.
@@ -212,7 +212,7 @@ class Planner {
                                           .hint = std::string(error.hint())});
   }
 
-  // Called again after `fit` if the format rejected a tensor or a key.
+  // Called again after `drop_unsupported` if the format rejected a tensor or a key.
   Result<void> plan_files() {
     plan_.files.clear();
     if (options_.canonical) sort_canonically(tensors_, format_);

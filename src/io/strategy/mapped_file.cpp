@@ -19,7 +19,7 @@ struct MappedFile::PastFault {
 };
 
 // A mapped part of the file, unmapped with its last owner.
-struct MappedFile::Mapping final : fault::Source {
+struct MappedFile::Mapping final : fault::Backing {
   std::shared_ptr<const FileSource> file;
   MapOptions options;
   // The requested part; the region may begin earlier, at a page.

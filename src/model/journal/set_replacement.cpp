@@ -253,7 +253,7 @@ Result<SetLock> SetLock::acquire(const Path& member, io::Port& port) {
   return fail(in_use(member));
 }
 
-Result<std::optional<SetLock>> SetLock::acquire_if(bool is_of_set, const Path& member, io::Port& port) {
+Result<std::optional<SetLock>> SetLock::recover_and_lock(bool is_of_set, const Path& member, io::Port& port) {
   if (is_of_set) return HT_TRY(acquire(member, port));
   HT_TRY(finish_set(member, port));
   return std::nullopt;

@@ -23,9 +23,9 @@ class SetLock {
 
   /// Acquires the lock for a member of a set. For a single file no lock is taken, and a journal of its name
   /// is finished.
-  [[nodiscard]] static Result<std::optional<SetLock>> acquire_if(bool is_of_set,
-                                                                 const std::filesystem::path& member,
-                                                                 io::Port& port);
+  [[nodiscard]] static Result<std::optional<SetLock>> recover_and_lock(bool is_of_set,
+                                                                       const std::filesystem::path& member,
+                                                                       io::Port& port);
 
   /// Replaces the old files by the new ones, which are written and synced. The file by which the set is
   /// opened is the first old file and the last new file. A file that another program created under a new name
