@@ -105,7 +105,7 @@ extern "C" void request_stop(int /*signal*/) { stop_requested = 1; }
 
 void catch_interrupts() {
   // No SA_RESTART: a blocking system call returns EINTR. The handler does not end the process; the work polls
-  // `interrupted` and cleans up.
+  // `is_interrupted` and cleans up.
   struct sigaction action{};
   action.sa_handler = request_stop;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
@@ -116,7 +116,7 @@ void catch_interrupts() {
   }
 }
 
-Exit bad_usage(std::string_view message, std::string_view hint, bool json) {
+Exit report_bad_usage(std::string_view message, std::string_view hint, bool json) {
   if (json) {
     print(fmt::format(
         R"({{"error":{{"code":"usage","rule":"usage","path":null,"tensor":null,"offset":null,"message":{},"hint":{}}}}})"
@@ -136,7 +136,7 @@ std::string did_you_mean(std::string_view name, const std::vector<std::string>& 
   return nearest.found() ? fmt::format("did you mean '{}'?", *nearest.found()) : std::string(otherwise);
 }
 
-std::string nearest_option(const CLI::App& app, const std::string& given, std::string_view otherwise) {
+std::string hint_for_option(const CLI::App& app, const std::string& given, std::string_view otherwise) {
   std::vector<std::string> names;
   for (const auto* option : app.get_options()) {
     for (const auto& long_name : option->get_lnames()) names.push_back("--" + long_name);
@@ -154,27 +154,27 @@ std::string usage_text(const CLI::ParseError& error) {
   return text;
 }
 
-Exit bad_usage(const CLI::ParseError& error, const CLI::App& app, bool json) {
+Exit report_bad_usage(const CLI::ParseError& error, const CLI::App& app, bool json) {
   const std::string help_hint = fmt::format("see `{} --help`", app.get_name());
   const auto extra = app.remaining();
   // An unknown option is reported first: its misspelling may be the reason that a required one is missing.
   const auto option = std::ranges::find_if(extra, [](const auto& word) { return word.starts_with('-'); });
   if (option != extra.end()) {
-    return bad_usage(fmt::format("unknown option '{}'", *option), nearest_option(app, *option, help_hint),
-                     json);
+    return report_bad_usage(fmt::format("unknown option '{}'", *option),
+                            hint_for_option(app, *option, help_hint), json);
   }
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !extra.empty()) {
-    return bad_usage(fmt::format("unexpected argument '{}'", extra.front()), help_hint, json);
+    return report_bad_usage(fmt::format("unexpected argument '{}'", extra.front()), help_hint, json);
   }
-  return bad_usage(usage_text(error), help_hint, json);
+  return report_bad_usage(usage_text(error), help_hint, json);
 }
 
-Exit unknown_verb(std::string_view name, bool json) {
+Exit report_unknown_verb(std::string_view name, bool json) {
   std::vector<std::string> names;
   names.reserve(std::size(verbs));
   for (const auto& verb : verbs) names.emplace_back(verb.name);
-  return bad_usage(fmt::format("unknown verb '{}'", name),
-                   did_you_mean(name, names, "list the verbs with `htensor`"), json);
+  return report_bad_usage(fmt::format("unknown verb '{}'", name),
+                          did_you_mean(name, names, "list the verbs with `htensor`"), json);
 }
 
 std::string verb_lines() {
@@ -216,7 +216,7 @@ class HelpFormatter : public CLI::Formatter {
 // Flushes stdout: a full disk behind a redirection is an error.
 int finish(Exit status) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return static_cast<int>(status);
-  if (interrupted()) return static_cast<int>(Exit::interrupted);
+  if (is_interrupted()) return static_cast<int>(Exit::interrupted);
   print_diagnostic("cannot write to standard output [write_failed]", "");
   return static_cast<int>(Exit::failure);
 }
@@ -278,7 +278,7 @@ Exit run_verb(const Verb* verb, std::span<const char* const> arguments, std::siz
     print(fmt::format("{}\n", version.what()));
     return Exit::good;
   } catch (const CLI::ParseError& error) {
-    return bad_usage(error, app, json);
+    return report_bad_usage(error, app, json);
   }
   if (verb == nullptr) {
     print_verbs(json);
@@ -294,7 +294,7 @@ Exit run_verb(const Verb* verb, std::span<const char* const> arguments, std::siz
 
 }  // namespace
 
-bool interrupted() noexcept { return stop_requested != 0; }
+bool is_interrupted() noexcept { return stop_requested != 0; }
 
 Error interruption(std::string_view progress) {
   return Error(ErrorCode::cancelled, "work_is_not_stopped", fmt::format("stopped: {}", progress));
@@ -309,7 +309,7 @@ int run(int argc, const char* const* argv) {
     const std::size_t at = find_verb(arguments);
     if (at == arguments.size()) return finish(run_verb(nullptr, arguments, at, json));
     const auto* const verb = std::ranges::find(verbs, std::string_view(arguments[at]), &Verb::name);
-    if (verb == verbs.end()) return finish(unknown_verb(arguments[at], json));
+    if (verb == verbs.end()) return finish(report_unknown_verb(arguments[at], json));
     return finish(run_verb(verb, arguments, at, json));
   } catch (const std::bad_alloc&) {
     return finish(report(Error(ErrorCode::out_of_memory), json));

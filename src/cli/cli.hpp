@@ -74,15 +74,15 @@ using PathAction = std::function<Result<Exit>(const std::string& path, const Com
 
 /// Declares PATH… and returns an Action that calls `action` for each path. For one path the output is that of
 /// `action`. For several paths it is one block each. With --json it is one document {"results":[…]}: each
-/// element is the object that `action` prints, or its error, with "path" as the first key (unless the object
-/// has that key before any nested object). With --jsonl it is the lines of all paths, with "path" as the
-/// first key of each. An error in one path does not stop the others; an interruption does. The exit status is
-/// the worst of all.
+/// element is the object that `action` prints, or its error. With --jsonl it is the lines of all paths. In
+/// both cases "path" is added as the first key of each object, unless the object has that key before any
+/// nested object. An error in one path does not stop the others; an interruption does. The exit status is the
+/// worst of all.
 [[nodiscard]] Action for_each_path(CLI::App& verb, PathAction action, Heading heading = Heading::path,
                                    Folders folders = Folders::one_model);
 
 /// Whether the user requested a stop. Long work polls it and fails with `interruption`.
-[[nodiscard]] bool interrupted() noexcept;
+[[nodiscard]] bool is_interrupted() noexcept;
 /// Returns a `cancelled` error whose message is "stopped: " and the progress of the work.
 [[nodiscard]] Error interruption(std::string_view progress = "output is incomplete");
 

@@ -13,8 +13,8 @@ void append_json(OutputBuffer& out, const MetaValue& value);
 /// Appends an object of all keys in file order.
 void append_json(OutputBuffer& out, const Metadata& metadata);
 
-/// One line: long strings are truncated and followed by their length; long arrays are shown as type and
-/// length.
+/// One line: long strings are truncated and followed by their length. Long arrays, and arrays of strings or
+/// of arrays, are shown as type and length.
 [[nodiscard]] std::string value_text(const MetaValue& value);
 /// Appends `key = value` lines and an empty line; nothing for empty metadata. Unless `whole`, shows the first
 /// hundred keys with values from `value_text`, and the number of further keys. Lines wider than `max_columns`

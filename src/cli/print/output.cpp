@@ -95,8 +95,8 @@ Exit run_for_paths(const std::vector<std::string>& paths, const PathAction& acti
   for (const auto& path : paths) {
     if (is_document && &path != &paths.front()) print(",");
     block = {.frame = frame, .opening = opening_of(path, frame)};
-    const auto outcome =
-        interrupted() ? fail(interruption("not started").at_path(path)) : run_for_path(path, action, common);
+    const auto outcome = is_interrupted() ? fail(interruption("not started").at_path(path))
+                                          : run_for_path(path, action, common);
     const Exit status = outcome ? *outcome : report(outcome.error(), common.is_json());
     block = {.has_printed = true};
     worst = std::max(worst, status);
@@ -175,7 +175,7 @@ void warn_of_stale_seal(const std::optional<std::filesystem::path>& seal, const 
   if (!seal || common.quiet) return;
   const auto folder = seal->has_parent_path() ? seal->parent_path() : std::filesystem::path(".");
   print_error(fmt::format(
-      "  hint: renew {0} with `htensor seal --force {1}`: the seal has the checksums of the replaced file\n",
+      "warning: {}: seal has the checksums of a replaced file\n  hint: renew it: htensor seal --force {}\n",
       printable(seal->string()), printable(folder.string())));
 }
 

@@ -61,7 +61,7 @@ WorkWithBar::WorkWithBar(const Common& common) : common_(common) {
       std::condition_variable_any stopped;
       std::unique_lock lock(mutex);
       while (!stopped.wait_for(lock, watcher_stop, 20ms, [&] { return watcher_stop.stop_requested(); })) {
-        if (!interrupted()) continue;
+        if (!is_interrupted()) continue;
         work_stop.request_stop();
         return;
       }
@@ -99,7 +99,7 @@ void WorkWithBar::update(const Progress& progress) {
 WorkOptions WorkWithBar::options() {
   return {.stop = stop_.get_token(), .on_progress = [this](const Progress& progress) {
             update(progress);
-            if (interrupted()) stop_.request_stop();
+            if (is_interrupted()) stop_.request_stop();
           }};
 }
 

@@ -50,7 +50,7 @@ class Rows {
     };
     const std::size_t count = is_sorted_ ? order_.size() : model_.catalog().size();
     for (std::size_t i = 0; i < count; ++i) {
-      if (i % 4096 == 0 && interrupted()) return fail(interruption());
+      if (i % 4096 == 0 && is_interrupted()) return fail(interruption());
       if (is_sorted_) {
         HT_TRY(visit_row(at(order_[i])));
       } else if (const Row row = at(i); filter_.matches(row.entry.name)) {

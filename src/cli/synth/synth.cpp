@@ -30,7 +30,8 @@ struct SynthArguments {
 
 Result<Catalog> catalog_of(const Plan& plan, const Format& format) {
   CatalogBuilder builder(format.name);
-  // The metadata is synthetic, so only formats with typed metadata, such as GGUF, get it.
+  // Formats without typed metadata, such as safetensors, cannot store it. It is synthetic, so it may be
+  // missing there.
   if (format.metadata == Format::MetadataTypes::all) builder.metadata() = plan.metadata;
   HT_TRY(builder.reserve(plan.tensors.size()));
   for (const auto& tensor : plan.tensors) {

@@ -14,7 +14,7 @@
 namespace ht::cli {
 
 /// The storage type of elements. Groups are whole bytes: one block, or eight elements of a dtype.
-struct StoredAs {
+struct StorageType {
   std::string_view name;
   DTypeTag dtype = DTypeTag::invalid;
   EncodingTag encoding = EncodingTag::dense;
@@ -42,7 +42,7 @@ struct Values {
 struct PlannedTensor {
   std::string name;
   std::vector<std::int64_t> dims;
-  StoredAs type;
+  StorageType type;
   Values values = {};
 
   [[nodiscard]] std::uint64_t elements() const noexcept {
@@ -71,10 +71,10 @@ struct Plan {
 [[nodiscard]] bool has_config(std::string_view preset);
 
 /// The tensors of a preset. `dtype` is spelled as in safetensors; empty for the preset's default or fixed
-/// types. If `has_metadata`, llama-tiny has llama.cpp's names and metadata, and also takes Q8_0 and Q4_K_M.
-/// `bytes` is the approximate size; nullopt for the size of the real model. `stem` names the only tensor of a
-/// matrix. `bad_dtype` for an unknown dtype, `size_overflow` for a size near or above 2^63 bytes
-/// or elements.
+/// types. `has_metadata` is whether the target format stores typed metadata: llama-tiny then has llama.cpp's
+/// names and metadata, and also takes Q8_0 and Q4_K_M. `bytes` is the approximate size; nullopt for the size
+/// of the real model. `stem` names the only tensor of a matrix. `bad_dtype` for an unknown dtype,
+/// `size_overflow` for a size near or above 2^63 bytes or elements.
 [[nodiscard]] Result<Plan> plan_of(std::string_view preset, std::string_view dtype,
                                    std::optional<std::uint64_t> bytes, const std::string& stem,
                                    bool has_metadata);
@@ -83,7 +83,7 @@ struct Plan {
 struct TensorPlace {
   std::uint64_t offset = 0;
   std::uint64_t elements = 0;
-  StoredAs type;
+  StorageType type;
   Values values = {};
 };
 

@@ -94,7 +94,7 @@ Result<void> fill(const Values& values, std::uint64_t seed, std::uint64_t first,
 }
 
 // `index` is the position of the first element in its tensor, `first` its position in all tensors.
-Result<void> fill(const StoredAs& type, const Values& values, std::uint64_t seed, std::uint64_t index,
+Result<void> fill(const StorageType& type, const Values& values, std::uint64_t seed, std::uint64_t index,
                   std::uint64_t first, std::uint64_t count, MutableBytes into) {
   if (!values.exact.empty()) {
     for (std::uint64_t i = 0; i < count; ++i)
@@ -202,7 +202,7 @@ struct Run {
   std::uint64_t first;   // elements of all tensors before them
   std::uint64_t before;  // bytes of all tensors before them
   std::uint64_t count;
-  StoredAs type;
+  StorageType type;
   Values values;
   std::uint64_t index;  // of the first element in its tensor
 };
@@ -217,8 +217,8 @@ std::vector<Run> runs_of(const std::vector<TensorPlace>& places, bool sparse) {
   std::uint64_t first = 0;
   std::uint64_t before = 0;
   for (const auto& [offset, elements, type, values] : places) {
-    // The start in this tensor of the first group at or after `element`, which counts the elements of all
-    // tensors.
+    // Maps `element`, an index over all tensors, to an index in this tensor: the start of the first group at
+    // or after `element`.
     const auto group_at = [&](std::uint64_t element) {
       const std::uint64_t groups =
           (element - std::min(element, first) + type.group_elements - 1) / type.group_elements;
@@ -263,7 +263,7 @@ DataSource synth_data(const std::vector<TensorPlace>& places, std::uint64_t seed
   for (const auto& place : places) total += place.type.bytes_for(place.elements);
   return [&work, seed, total, runs = runs_of(places, sparse), next = std::size_t{0}, done = std::uint64_t{0},
           buffer = std::vector<std::byte>()]() mutable -> Result<std::optional<DataPiece>> {
-    if (interrupted())
+    if (is_interrupted())
       return fail(interruption(fmt::format("{} of {} bytes written, no file changed", done, total)));
     if (next == runs.size()) return std::nullopt;
     auto& run = runs[next];

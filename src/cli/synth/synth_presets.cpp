@@ -25,7 +25,7 @@ struct Transformer {
   bool tied;             // whether the embedding is also the output layer
   std::int64_t heads;
   std::int64_t key_heads;
-  float rope_factor = 1;   // divisor of the slow frequencies
+  float rope_factor = 1;   // divisor of the low frequencies
   float weight_scale = 1;  // a power of two that makes the standard deviation of weights about 1 / √hidden
 };
 
@@ -43,14 +43,14 @@ constexpr double rope_base = 500000.0;
 // Whole groups of eight elements, which are whole bytes in every dtype.
 constexpr std::int64_t dense_granule = 8;
 
-StoredAs stored_as(const DTypeInfo& dtype) {
+StorageType storage_type_of(const DTypeInfo& dtype) {
   return {.name = dtype.name,
           .dtype = dtype.tag,
           .group_elements = 8,
           .group_bytes = static_cast<std::uint64_t>(dtype.bits)};
 }
 
-StoredAs stored_as(std::string_view name) {
+StorageType storage_type_of(std::string_view name) {
   const auto encoding = find_encoding(name).value_or(Encoding{});
   return {.name = encoding.name,
           .encoding = encoding.tag,
@@ -100,7 +100,7 @@ double elements_of(const Transformer& model) {
 }
 
 // The tensors of a model under the names that Hugging Face gives them, all of one dtype.
-std::vector<PlannedTensor> tensors_of(const Transformer& model, const StoredAs& type) {
+std::vector<PlannedTensor> tensors_of(const Transformer& model, const StorageType& type) {
   std::vector<PlannedTensor> tensors;
   const auto add = [&](const std::string& name, std::vector<std::int64_t> dims) {
     const bool is_norm = dims.size() == 1;
@@ -175,15 +175,17 @@ std::string config_of(const Transformer& model, const DTypeInfo& dtype) {
 
 Result<Plan> transformer_of(const Transformer& model, const DTypeInfo& dtype,
                             std::optional<std::uint64_t> bytes) {
-  if (!bytes) return Plan{.tensors = tensors_of(model, stored_as(dtype)), .config = config_of(model, dtype)};
+  if (!bytes)
+    return Plan{.tensors = tensors_of(model, storage_type_of(dtype)), .config = config_of(model, dtype)};
   const double elements = static_cast<double>(*bytes) * 8 / dtype.bits;
   // Far enough below the limit that rounding a size up does not exceed it.
   if (*bytes > INT64_MAX || elements > 0x1p62) return too_large(*bytes);
   const auto fits = [&](double scale) { return elements_of(scaled(model, scale)) <= elements; };
-  return Plan{tensors_of(scaled(model, largest_scale(fits)), stored_as(dtype))};
+  return Plan{tensors_of(scaled(model, largest_scale(fits)), storage_type_of(dtype))};
 }
 
-// A matrix of about that many bytes, with sides within a factor of two of each other.
+// A matrix of about that many bytes. The number of columns is a power of two; the number of rows is less than
+// four times as large.
 Result<Plan> matrix_of(std::uint64_t bytes, const DTypeInfo& dtype, const std::string& name) {
   const auto width = static_cast<std::uint64_t>(dtype.bits);
   const auto whole = checked::multiply(bytes / width, 8);
@@ -194,8 +196,9 @@ Result<Plan> matrix_of(std::uint64_t bytes, const DTypeInfo& dtype, const std::s
   // Most formats require whole bytes.
   if (dtype.bits % 8 != 0) columns = std::max<std::uint64_t>(columns, 8);
   const std::uint64_t rows = std::max<std::uint64_t>(elements / columns, 1);
-  return Plan{
-      {{name, {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns)}, stored_as(dtype)}}};
+  return Plan{{{name,
+                {static_cast<std::int64_t>(rows), static_cast<std::int64_t>(columns)},
+                storage_type_of(dtype)}}};
 }
 
 constexpr std::string_view quantized_preset = "llama-1b-q4_k_m";
@@ -214,14 +217,14 @@ Result<DTypeInfo> dtype_of(std::string_view name) {
 // value of general.file_type for both.
 struct FileType {
   std::string_view name;
-  StoredAs usual;
-  StoredAs finer;
+  StorageType usual;
+  StorageType finer;
   std::optional<std::uint32_t> number;
 };
 
-FileType q4_k_m() { return {"Q4_K_M", stored_as("Q4_K"), stored_as("Q6_K"), 15}; }
+FileType q4_k_m() { return {"Q4_K_M", storage_type_of("Q4_K"), storage_type_of("Q6_K"), 15}; }
 
-// Divisors of the rotary frequencies in Llama 3.1 and later: the factor for slow ones, 1 for fast ones.
+// Divisors of the rotary frequencies in Llama 3.1 and later: the factor for low ones, 1 for high ones.
 std::vector<float> rope_factors(const Transformer& model) {
   constexpr double trained = 8192;
   constexpr double low = 1;
@@ -247,9 +250,9 @@ bool has_more_bits(std::int64_t layer, std::int64_t layers) {
 }
 
 std::vector<PlannedTensor> tensors_of_gguf(const Transformer& model, const FileType& types) {
-  const StoredAs f32 = stored_as(dtype_info<F32>());
+  const StorageType f32 = storage_type_of(dtype_info<F32>());
   std::vector<PlannedTensor> tensors;
-  const auto add = [&](const std::string& name, std::vector<std::int64_t> dims, const StoredAs& type) {
+  const auto add = [&](const std::string& name, std::vector<std::int64_t> dims, const StorageType& type) {
     tensors.push_back({name + ".weight", std::move(dims), type, {.scale = model.weight_scale}});
   };
   const auto add_norm = [&](const std::string& name) {
@@ -261,7 +264,7 @@ std::vector<PlannedTensor> tensors_of_gguf(const Transformer& model, const FileT
   add("token_embd", {model.vocabulary, model.hidden}, model.tied ? types.finer : types.usual);
   for (std::int64_t i = 0; i < model.layers; ++i) {
     const auto prefix = fmt::format("blk.{}.", i);
-    const StoredAs& finer = has_more_bits(i, model.layers) ? types.finer : types.usual;
+    const StorageType& finer = has_more_bits(i, model.layers) ? types.finer : types.usual;
     add_norm(prefix + "attn_norm");
     add(prefix + "ffn_down", {model.hidden, model.intermediate}, finer);
     add(prefix + "ffn_gate", {model.intermediate, model.hidden}, types.usual);
@@ -454,9 +457,9 @@ Result<Plan> quantized_llama(std::optional<std::uint64_t> bytes) {
 
 Result<FileType> file_type_of(std::string_view name) {
   if (name == "Q4_K_M") return q4_k_m();
-  if (name == "Q8_0") return FileType{"Q8_0", stored_as(name), stored_as(name), 7};
+  if (name == "Q8_0") return FileType{"Q8_0", storage_type_of(name), storage_type_of(name), 7};
   const auto dtype = HT_TRY(dtype_of(name));
-  const auto stored = stored_as(dtype);
+  const auto stored = storage_type_of(dtype);
   const bool is_f32 = dtype.tag == F32::tag;
   const bool is_f16 = dtype.tag == F16::tag;
   const bool is_bf16 = dtype.tag == BF16::tag;

@@ -139,7 +139,7 @@ Result<Exit> print_bytes(const Model& model, const ExportArguments& options) {
   std::vector<std::byte> piece;
   constexpr std::uint64_t piece_bytes = 65536;
   for (std::uint64_t done = 0; done < tensor.byte_size() && std::ferror(stdout) == 0; done += piece.size()) {
-    if (interrupted()) return fail(interruption());
+    if (is_interrupted()) return fail(interruption());
     piece.resize(static_cast<std::size_t>(std::min(piece_bytes, tensor.byte_size() - done)));
     if (tensor.is_splat()) {
       HT_TRY(tensor.copy_to(piece, done));

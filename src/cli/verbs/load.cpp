@@ -34,7 +34,7 @@ struct Report {
 };
 
 // Bytes read from the file or copied from the page cache. `mapped` does not copy cached pages.
-std::uint64_t read_bytes(const LoadReport& loaded) {
+std::uint64_t transferred_bytes(const LoadReport& loaded) {
   if (loaded.choice.strategy != io::Strategy::Kind::mapped) return loaded.bytes;
   return loaded.bytes - std::min(loaded.bytes, loaded.cached_bytes.value_or(0));
 }
@@ -54,7 +54,7 @@ Result<Report> load_model(const Model& model, const LoadOptions& options) {
   report.loaded = HT_TRY(options.strategy == io::Strategy::Kind::staged ? ht::stream(model, discard, options)
                                                                         : ht::load(model, options));
   report.seconds = std::chrono::duration<double>(report.loaded.elapsed).count();
-  if (const auto bytes = read_bytes(report.loaded); bytes != 0 && report.seconds > 0)
+  if (const auto bytes = transferred_bytes(report.loaded); bytes != 0 && report.seconds > 0)
     report.gb_per_s = static_cast<double>(bytes) / report.seconds / 1e9;
   if (options.verify) report.verified = report.loaded.verified_bytes >= report.loaded.bytes;
   report.peak_rss = report.loaded.peak_memory_bytes;

@@ -337,7 +337,7 @@ class Tree {
 
   [[nodiscard]] Result<void> print(const Subtree& subtree, std::size_t byte,
                                    std::size_t level) {  // NOLINT(misc-no-recursion): max_levels deep
-    if (interrupted()) return fail(interruption());
+    if (is_interrupted()) return fail(interruption());
     print_line(subtree, level);
     return print(subtree.begin + (subtree.has_leaf ? 1 : 0), subtree.end, byte + subtree.part.size() + 1,
                  level + 1);

@@ -111,7 +111,7 @@ Result<std::string> read_value(const std::string& path, std::uint64_t max_bytes)
   std::size_t count = 0;
   while (file && value.size() <= max_bytes &&
          (count = std::fread(piece.data(), 1, piece.size(), file.get())) > 0) {
-    if (interrupted()) return fail(interruption("nothing changed"));
+    if (is_interrupted()) return fail(interruption("nothing changed"));
     value.append(piece.data(), count);
   }
   if (!file || std::ferror(file.get()) != 0) {

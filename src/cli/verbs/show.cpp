@@ -70,7 +70,7 @@ std::int64_t from_front(std::int64_t value, std::int64_t extent) {
   return value < 0 ? value + extent : value;
 }
 
-Result<Axis> one_index(std::string_view part, std::int64_t extent) {
+Result<Axis> parse_index(std::string_view part, std::int64_t extent) {
   const auto index = HT_TRY(parse_bound(part, part));
   if (!index) return malformed_slice(part);
   const std::int64_t begin = from_front(*index, extent);
@@ -82,7 +82,7 @@ Result<Axis> one_index(std::string_view part, std::int64_t extent) {
   return Axis{.begin = begin, .count = 1, .dropped = true};
 }
 
-Result<Axis> range(std::string_view part, std::int64_t extent) {
+Result<Axis> parse_range(std::string_view part, std::int64_t extent) {
   const auto fields = split(part, ':');
   if (fields.size() > 3) return malformed_slice(part);
   const auto begin = HT_TRY(parse_bound(fields[0], part));
@@ -120,7 +120,7 @@ Result<std::vector<Axis>> parse_slice(std::string_view text, std::span<const std
     for (const auto part : parts) {
       const std::int64_t extent = dims[axes.size()];
       const bool is_range = part.find(':') != std::string_view::npos;
-      axes.push_back(HT_TRY(is_range ? range(part, extent) : one_index(part, extent)));
+      axes.push_back(HT_TRY(is_range ? parse_range(part, extent) : parse_index(part, extent)));
     }
   }
   while (axes.size() < dims.size()) axes.push_back({.count = dims[axes.size()]});
@@ -215,7 +215,7 @@ class Printer {
  private:
   // Prints the element with this row-major index.
   [[nodiscard]] Result<void> print_element(std::int64_t index) {
-    if (interrupted()) return fail(interruption());
+    if (is_interrupted()) return fail(interruption());
     if (index < begin_ || index >= end_) HT_TRY(read(index));
     append_(out_, piece_, index - begin_, json_);
     return {};
