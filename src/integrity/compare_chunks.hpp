@@ -26,6 +26,8 @@ enum class MissingFiles : bool { reported, skipped };
 [[nodiscard]] Result<std::optional<Format::OwnChecksum>> own_checksum(const io::Source& file,
                                                                       std::span<const Format> more);
 
+/// Compares the data of a file with the checksum in its header, and checks that the bytes between header and
+/// data are zero.
 [[nodiscard]] Result<Verification> verify_own(io::MappedFile& file, const Format::OwnChecksum& own,
                                               const VerifyOptions& options);
 

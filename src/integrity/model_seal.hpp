@@ -16,13 +16,13 @@ namespace ht::inline v1 {
 struct FoundSeal;
 
 /// All files of a model, including its index.
-struct SealedParts {
+struct AllFiles {
   std::vector<io::MappedFile*> files;
   std::vector<std::filesystem::path> paths;
   std::unique_ptr<io::MappedFile> index{};
 };
 /// Returns all files of the model. `missing_shard` if a file is missing. The index is opened through `port`.
-[[nodiscard]] Result<SealedParts> sealed_parts(const Model& model, io::Port& port);
+[[nodiscard]] Result<AllFiles> all_files_of(const Model& model, io::Port& port);
 
 /// A seal that is not written yet.
 struct UnwrittenSeal {

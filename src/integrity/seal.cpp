@@ -28,9 +28,9 @@ Result<std::vector<std::string>> names_in_seal(const std::vector<Path>& paths, c
   names.reserve(paths.size());
   for (const auto& path : paths) {
     names.push_back(name_in_seal(path, location));
-    if (const auto fault = sealed_name_fault(names.back()); !fault.empty()) {
+    if (const auto problem = sealed_name_problem(names.back()); !problem.empty()) {
       return fail(Error(ErrorCode::bad_name, "sealed_files_have_plain_names",
-                        format_text("name cannot be stored in a seal: it {}", fault))
+                        format_text("name cannot be stored in a seal: it {}", problem))
                       .at_path(path.native())
                       .with_hint("rename the file"));
     }
@@ -84,9 +84,9 @@ Result<void> check_undamaged(const Result<Verification>& compared, const std::op
 // Computes the seal of a model's files, with digests of tensors if the options request them.
 class ModelHasher {
  public:
-  ModelHasher(const Catalog& catalog, const SealedParts& parts, const HashOptions& options,
+  ModelHasher(const Catalog& catalog, const AllFiles& all, const HashOptions& options,
               KnownDigest known_digest)
-      : catalog_(catalog), parts_(parts), options_(options), known_digest_(std::move(known_digest)) {
+      : catalog_(catalog), all_(all), options_(options), known_digest_(std::move(known_digest)) {
     seal_.algorithm = options.algorithm;
   }
 
@@ -96,7 +96,7 @@ class ModelHasher {
     const auto empty_digest = HT_TRY(digest(options_.algorithm, {}));
     seal_.files.reserve(names.size());
     for (std::size_t i = 0; i < names.size(); ++i)
-      seal_.files.push_back({std::move(names[i]), parts_.files[i]->source().size(), empty_digest});
+      seal_.files.push_back({std::move(names[i]), all_.files[i]->source().size(), empty_digest});
     if (options_.per_tensor) HT_TRY(list_tensors(empty_digest));
     HT_TRY(options_.algorithm == HashAlgorithm::crc64nvme ? combine_crcs() : hash_separately(has_chunks));
     return std::move(seal_);
@@ -148,11 +148,11 @@ class ModelHasher {
 
   [[nodiscard]] Result<std::vector<Digest>> digests_of(std::span<const io::FileRange> ranges) const {
     if (!known_digest_)
-      return hash_ranges({.files = parts_.files, .algorithm = options_.algorithm}, ranges, options_.work);
+      return hash_ranges({.files = all_.files, .algorithm = options_.algorithm}, ranges, options_.work);
     std::vector<Digest> digests;
     digests.reserve(ranges.size());
     for (const auto& range : ranges)
-      digests.push_back(HT_TRY(known_digest_(parts_.paths[range.file], range.offset, range.bytes)));
+      digests.push_back(HT_TRY(known_digest_(all_.paths[range.file], range.offset, range.bytes)));
     return digests;
   }
 
@@ -210,7 +210,7 @@ class ModelHasher {
   }
 
   const Catalog& catalog_;
-  const SealedParts& parts_;
+  const AllFiles& all_;
   const HashOptions& options_;
   KnownDigest known_digest_;
   Seal seal_;
@@ -231,7 +231,7 @@ Result<SealedModel> seal_unchecked(const Model& model, const SealOptions& option
   return write_seal(HT_TRY(make_seal(model, options, {})), *ModelAccess::state(model).port);
 }
 
-Result<void> check_has_files(const ModelState& state) {
+Result<void> check_has_path(const ModelState& state) {
   if (state.has_path) return {};
   return fail(Error(ErrorCode::bad_state, "sealed_model_is_a_file",
                     "model was not opened by a path, so it has no seal file")
@@ -241,17 +241,17 @@ Result<void> check_has_files(const ModelState& state) {
 
 }  // namespace
 
-Result<SealedParts> sealed_parts(const Model& model, io::Port& port) {
+Result<AllFiles> all_files_of(const Model& model, io::Port& port) {
   HT_TRY(ModelAccess::check_all_exist(model));
   const auto& state = ModelAccess::state(model);
-  SealedParts parts{.files = state.mapped->files(), .paths = state.paths};
+  AllFiles all{.files = state.mapped->files(), .paths = state.paths};
   if (state.index) {
-    parts.index = std::make_unique<io::MappedFile>(HT_TRY(open_member(*state.index, port)),
-                                                   io::MapOptions{.faults = state.faults});
-    parts.files.push_back(parts.index.get());
-    parts.paths.push_back(*state.index);
+    all.index = std::make_unique<io::MappedFile>(HT_TRY(open_member(*state.index, port)),
+                                                 io::MapOptions{.faults = state.faults});
+    all.files.push_back(all.index.get());
+    all.paths.push_back(*state.index);
   }
-  return parts;
+  return all;
 }
 
 Result<SealedModel> seal(const Model& model, const SealOptions& options) {
@@ -310,13 +310,13 @@ Result<void> check_can_seal(const Path& opened, const std::vector<Path>& files,
 Result<void> check_seal_size(const Model& model, HashAlgorithm algorithm) {
   const auto& state = ModelAccess::state(model);
   if (state.is_merged) return {};  // a merged model has no seal
-  HT_TRY(check_has_files(state));
-  const auto parts = HT_TRY(sealed_parts(model, *state.port));
+  HT_TRY(check_has_path(state));
+  const auto all = HT_TRY(all_files_of(model, *state.port));
   std::vector<std::uint64_t> sizes;
-  sizes.reserve(parts.files.size());
-  for (const auto* const file : parts.files) sizes.push_back(file->source().size());
+  sizes.reserve(all.files.size());
+  for (const auto* const file : all.files) sizes.push_back(file->source().size());
   const auto names =
-      HT_TRY(names_in_seal(parts.paths, seal_location_of(state.opened, state.formats, *state.port)));
+      HT_TRY(names_in_seal(all.paths, seal_location_of(state.opened, state.formats, *state.port)));
   auto checked = check_seal_size(algorithm, *state.catalog, sizes, names);
   if (!checked) return fail(std::move(checked).error().at_path(state.opened.native()));
   return {};
@@ -326,7 +326,7 @@ Result<UnwrittenSeal> make_seal(const Model& model, const SealOptions& options,
                                 const KnownDigest& known_digest) {
   const auto& state = ModelAccess::state(model);
   auto& port = *state.port;
-  HT_TRY(check_has_files(state));
+  HT_TRY(check_has_path(state));
   if (state.is_merged) {
     return fail(Error(ErrorCode::bad_state, "sealed_model_has_one_path",
                       "model was opened together with other models, and a seal covers one model")
@@ -334,26 +334,26 @@ Result<UnwrittenSeal> make_seal(const Model& model, const SealOptions& options,
                     .with_hint("seal each model by itself"));
   }
   auto location = seal_location_of(state.opened, state.formats, port);
-  const auto parts = HT_TRY(sealed_parts(model, port));
-  HT_TRY(check_may_replace(location, parts.paths, port));
-  auto names = HT_TRY(names_in_seal(parts.paths, location));
+  const auto all = HT_TRY(all_files_of(model, port));
+  HT_TRY(check_may_replace(location, all.paths, port));
+  auto names = HT_TRY(names_in_seal(all.paths, location));
   const HashOptions hashing{.algorithm = options.algorithm,
                             .per_tensor = true,
                             .work = options.work,
                             .max_splat_bytes = options.max_splat_bytes};
   auto seal = HT_TRY(without_bad_alloc(
-      [&] { return ModelHasher(*state.catalog, parts, hashing, known_digest).run(std::move(names), true); }));
+      [&] { return ModelHasher(*state.catalog, all, hashing, known_digest).run(std::move(names), true); }));
   return UnwrittenSeal{std::move(location.seal), std::move(seal)};
 }
 
 Result<ModelDigests> hash(const Model& model, const HashOptions& options) {
   return without_bad_alloc([&]() -> Result<ModelDigests> {
-    auto parts = HT_TRY(sealed_parts(model, *ModelAccess::state(model).port));
-    const auto seal = HT_TRY(ModelHasher(model.catalog(), parts, options, {})
-                                 .run(std::vector<std::string>(parts.paths.size()), false));
+    auto all = HT_TRY(all_files_of(model, *ModelAccess::state(model).port));
+    const auto seal = HT_TRY(ModelHasher(model.catalog(), all, options, {})
+                                 .run(std::vector<std::string>(all.paths.size()), false));
     ModelDigests digests{.digest = HT_TRY(digest_of(seal)), .files = {}, .tensors = {}};
     for (std::size_t i = 0; i < seal.files.size(); ++i)
-      digests.files.push_back({std::move(parts.paths[i]), seal.files[i].digest});
+      digests.files.push_back({std::move(all.paths[i]), seal.files[i].digest});
     for (const auto& tensor : seal.tensors) digests.tensors.push_back(tensor.digest);
     return digests;
   });

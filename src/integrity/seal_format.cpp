@@ -74,9 +74,9 @@ Result<void> check_files(const Seal& seal) {
   std::uint64_t all = 0;
   std::set<std::string_view> names;
   for (const auto& file : seal.files) {
-    if (const auto fault = sealed_name_fault(file.name); !fault.empty()) {
+    if (const auto problem = sealed_name_problem(file.name); !problem.empty()) {
       return bad("seal_file_names_are_plain",
-                 format_text("lists the file '{}', whose name {}", to_utf8(file.name), fault));
+                 format_text("lists the file '{}', whose name {}", to_utf8(file.name), problem));
     }
     if (!names.insert(file.name).second) {
       return bad("seal_file_names_are_unique", format_text("lists the file '{}' twice", to_utf8(file.name)));
@@ -157,8 +157,8 @@ bool is_within_limit(HashAlgorithm algorithm, const SealCounts& counts) {
 
 }  // namespace
 
-std::string_view sealed_name_fault(std::string_view name) {
-  if (const auto fault = path_problem(name); !fault.empty()) return fault;
+std::string_view sealed_name_problem(std::string_view name) {
+  if (const auto problem = path_problem(name); !problem.empty()) return problem;
   // Each file has only one valid name, so that no file can appear twice.
   const bool is_plain = std::filesystem::path(name).lexically_normal().generic_string() == name;
   return is_plain ? "" : "is not in its shortest form";

@@ -12,8 +12,8 @@
 
 namespace ht::inline v1 {
 
-/// Returns the defect of a file name in a seal; empty if the name is valid.
-[[nodiscard]] std::string_view sealed_name_fault(std::string_view name);
+/// Returns why a file name is not valid in a seal; empty if the name is valid.
+[[nodiscard]] std::string_view sealed_name_problem(std::string_view name);
 
 struct SealCounts {
   std::uint64_t files = 0;

@@ -1,4 +1,5 @@
-// `parse_seal` accepts or refuses any bytes; an accepted seal is encoded as the same bytes.
+// For any bytes, `parse_seal` returns a seal, `bad_seal` or `out_of_memory`. A parsed seal is encoded as the
+// same bytes.
 #include <algorithm>
 #include <cstdlib>
 #include <htensor/hash/digest.hpp>

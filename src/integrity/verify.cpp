@@ -250,11 +250,11 @@ Result<void> verify(const Model& model, const VerifyOptions& options) {
 
 Result<Verification> compare(const Model& model, const FoundSeal& found, const VerifyOptions& options) {
   // Compares the files that the model has open, even if their paths name other files by now.
-  const auto parts =
-      HT_TRY(sealed_parts(model, options.port != nullptr ? *options.port : *ModelAccess::state(model).port));
+  const auto all =
+      HT_TRY(all_files_of(model, options.port != nullptr ? *options.port : *ModelAccess::state(model).port));
   std::vector<io::MappedFile*> files(found.paths.size());
-  for (std::size_t i = 0; i < parts.files.size(); ++i) {
-    if (const auto number = found.number_of(parts.paths[i])) files[*number] = parts.files[i];
+  for (std::size_t i = 0; i < all.files.size(); ++i) {
+    if (const auto number = found.number_of(all.paths[i])) files[*number] = all.files[i];
   }
   return compare_with_seal(found, files, options);
 }

@@ -7,7 +7,6 @@
 namespace ht::model_orders_test {
 namespace {
 
-using testing::ByteBuffer;
 using testing::expect_refusal;
 using testing::irpa_file;
 using testing::npy_file;

@@ -89,7 +89,7 @@ TEST_F(ModelTest, accepts_static_shapes_that_fit) {
   EXPECT_TRUE((model.tensor<U16, Shape<dynamic, 3>>("weights")));
 }
 
-TEST_F(ModelTest, returns_all_elements_for_any_rank) {
+TEST_F(ModelTest, flat_returns_all_elements) {
   const auto elements = Model::open(path_).value().flat<U16>("weights");
   ASSERT_TRUE(elements);
   EXPECT_EQ(elements->elements(), 6);

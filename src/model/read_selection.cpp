@@ -129,7 +129,7 @@ class Piece {
       items_.resize(static_cast<std::size_t>(std::min(max_staged, end_ - at_)) * r_.item_bytes);
     for (SelectionRuns runs(r_.selection, at_); at_ < end_;) {
       const std::int64_t remaining = std::min(runs.remaining(), end_ - at_);
-      std::int64_t count = whole_units(runs, remaining);
+      std::int64_t count = elements_in_whole_units(runs, remaining);
       if (count != 0) {
         flush();
         HT_TRY(convert_units(runs.position(), count));
@@ -152,7 +152,8 @@ class Piece {
   }
 
   // Returns how many of the next elements can be converted directly from their stored form, without items.
-  [[nodiscard]] std::int64_t whole_units(const SelectionRuns& runs, std::int64_t remaining) const noexcept {
+  [[nodiscard]] std::int64_t elements_in_whole_units(const SelectionRuns& runs,
+                                                     std::int64_t remaining) const noexcept {
     constexpr std::int64_t min_elements = 32;  // fewer are not worth a call
     const std::int64_t unit = std::max(r_.unit_elements, r_.grain);
     if (!r_.can_convert_units || runs.step() != 1 || runs.position() % r_.unit_elements != 0 ||

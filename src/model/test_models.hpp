@@ -1,4 +1,4 @@
-// Files of models with several files, and checks that several tests share.
+// Builds files of models, and checks that several tests share.
 #pragma once
 
 #include <gtest/gtest.h>

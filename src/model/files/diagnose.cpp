@@ -14,7 +14,8 @@
 namespace ht::inline v1 {
 namespace {
 
-std::string count_tensors(std::size_t count, std::string_view singular_verb, std::string_view plural_verb) {
+std::string tensor_count_text(std::size_t count, std::string_view singular_verb,
+                              std::string_view plural_verb) {
   return count == 1 ? format_text("1 tensor {}", singular_verb)
                     : format_text("{} tensors {}", count, plural_verb);
 }
@@ -81,9 +82,9 @@ void check_entries(Warnings& warnings, const Catalog& catalog, Files files) {
       if (check.finds(entry) && count++ == 0) first = entry;
     }
     if (!first) continue;
-    auto message =
-        format_text("{} {}; the first is '{}'", count_tensors(count, check.singular_verb, check.plural_verb),
-                    check.property, first->name);
+    auto message = format_text("{} {}; the first is '{}'",
+                               tensor_count_text(count, check.singular_verb, check.plural_verb),
+                               check.property, first->name);
     const bool is_misaligned = check.code == ErrorCode::misaligned;
     if (is_misaligned) message += format_text(" at byte {}", first->offset);
     auto warning = Error(check.code, check.rule, std::move(message))
@@ -116,7 +117,7 @@ void check_overlaps(Warnings& warnings, const Catalog& catalog, Files files) {
   warnings.push_back(
       Error(ErrorCode::overlap, "entries_do_not_overlap",
             format_text("{} bytes with another; the first is '{}' with '{}' at byte {}",
-                        count_tensors(count, "shares", "share"), first->second.name, first->first.name,
+                        tensor_count_text(count, "shares", "share"), first->second.name, first->first.name,
                         first->second.offset))
           .at_path(path_of(first->second, files))
           .at_tensor(first->second.name)
@@ -228,8 +229,8 @@ void check_shards(Model::Diagnosis& diagnosis, const Error& error, const std::fi
   }
 }
 
-// Guesses the format from the file name. The result is empty for the two errors that occur before the format
-// is known; other errors come from the format's parser.
+// Guesses the format from the file name. The result is empty after `bad_magic`, because no format matched the
+// file, and after `not_found`, because the folder does not have exactly one model.
 std::string likely_format(const Error& error, const std::filesystem::path& path,
                           std::span<const Format> formats) {
   if (error.code() == ErrorCode::bad_magic || error.code() == ErrorCode::not_found) return {};

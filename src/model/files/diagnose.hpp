@@ -20,8 +20,8 @@ struct FileSize {
 [[nodiscard]] std::vector<Error> warnings_of(const Catalog& catalog, std::span<const FileSize> files,
                                              std::span<const Format> formats = {});
 
-/// Returns a `truncated` error for each file that ends before its data, with the number of missing bytes and
-/// the incomplete tensors.
+/// Returns a `truncated` error for each file that ends before the end of its data, with the number of missing
+/// bytes and the incomplete tensors.
 [[nodiscard]] std::vector<Error> missing_data(const Catalog& catalog, std::span<const FileSize> files);
 
 }  // namespace ht::inline v1

@@ -9,8 +9,8 @@
 //   new  TEMPORARY  NAME     for each file of the new set; last the file by which the set is opened
 //   16 hexadecimal digits    CRC-64/NVME of all bytes before them
 //
-// The journal is committed once the first old file is renamed to its temporary name. Before that the set
-// consists of the old files, afterwards of the new ones.
+// The journal is committed once the first old file is renamed to its temporary name; without old files, as
+// soon as the journal exists. Before that the set consists of the old files, afterwards of the new ones.
 #pragma once
 
 #include <filesystem>

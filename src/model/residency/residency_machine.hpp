@@ -58,12 +58,13 @@ struct Step {
 
 template <class S>
 concept NotInMemory = std::same_as<S, Unbound> || std::same_as<S, Evicted> || std::same_as<S, Failed>;
+// States in which a load can begin.
 template <class S>
-concept NotLoading = NotInMemory<S> || std::same_as<S, Mapped>;
+concept Loadable = NotInMemory<S> || std::same_as<S, Mapped>;
 
 // A failed request does not change the state.
 template <class S>
-  requires NotLoading<S> || std::same_as<S, Resident>
+  requires Loadable<S> || std::same_as<S, Resident>
 Step on(const S& state, const RequestFailed& event) {
   return {state, {}, event.error};
 }
@@ -77,16 +78,16 @@ Step on(const S& /*state*/, const MapDone& /*event*/) {
   return {Mapped{}};
 }
 // A failed load can be retried.
-template <NotLoading S>
+template <Loadable S>
 Step on(const S& /*state*/, const Load& /*event*/) {
   return {Loading{}, Request::load};
 }
 // Drops pages and keeps the mapping.
-template <NotLoading S>
+template <Loadable S>
 Step on(const S& state, const Evict& /*event*/) {
   return {state, Request::drop_pages};
 }
-template <NotLoading S>
+template <Loadable S>
 Step on(const S& state, const AdviseDone& /*event*/) {
   return {state};
 }

@@ -42,24 +42,24 @@ tensor_state::State ResidencyShell::initial(std::size_t tensor) const {
 
 ResidencyShell::~ResidencyShell() {
   try {
-    delete &guarded();
+    delete &process_data();
   } catch (const std::bad_alloc&) {
     return;  // the parent's object stays allocated in a forked child
   }
 }
 
-ResidencyShell::Guarded& ResidencyShell::take_over() const {
-  auto data = std::make_unique<Guarded>();
+ResidencyShell::ProcessData& ResidencyShell::take_over() const {
+  auto data = std::make_unique<ProcessData>();
   const io::Strategy::RequestFailed ended{std::make_shared<const Error>(
       Error(ErrorCode::cancelled, "load_ends_in_its_process", "the process forked during the load")
           .with_hint("load the tensor again"))};
   unsigned forks = taken_over_.load();
   while (forks != data->forks && !taken_over_.compare_exchange_weak(forks, data->forks)) {
   }
-  Guarded* found = guarded_.load(std::memory_order_acquire);
+  ProcessData* found = process_data_.load(std::memory_order_acquire);
   if (forks == data->forks) {
     // Another thread of this process is already creating the object; it does not block.
-    for (; !found->belongs_to_this_process(); found = guarded_.load(std::memory_order_acquire))
+    for (; !found->belongs_to_this_process(); found = process_data_.load(std::memory_order_acquire))
       std::this_thread::yield();
     return *found;
   }
@@ -74,12 +74,12 @@ ResidencyShell::Guarded& ResidencyShell::take_over() const {
   }
   // The parent's object stays allocated: threads of the parent may hold its mutex or wait for its condition,
   // whose destructor would wait for them.
-  guarded_.store(data.get(), std::memory_order_release);
+  process_data_.store(data.get(), std::memory_order_release);
   return *data.release();
 }
 
 tensor_state::State ResidencyShell::state_of(std::size_t tensor) const {
-  Guarded& data = guarded();
+  ProcessData& data = process_data();
   const std::lock_guard lock(data.mutex);
   if (data.states.empty() || std::holds_alternative<tensor_state::Unbound>(data.states[tensor]))
     return initial(tensor);
@@ -88,7 +88,7 @@ tensor_state::State ResidencyShell::state_of(std::size_t tensor) const {
 
 io::Memory ResidencyShell::resident_memory(std::size_t tensor) const noexcept {
   try {
-    Guarded& data = guarded();
+    ProcessData& data = process_data();
     if (!data.any_loaded.load(std::memory_order_acquire)) return {};
     const std::lock_guard lock(data.mutex);
     const auto* const resident = std::get_if<tensor_state::Resident>(&data.states[tensor]);
@@ -99,13 +99,14 @@ io::Memory ResidencyShell::resident_memory(std::size_t tensor) const noexcept {
 }
 
 bool ResidencyShell::is_resident(std::size_t tensor) const {
-  Guarded& data = guarded();
+  ProcessData& data = process_data();
   if (!data.any_loaded.load(std::memory_order_acquire)) return false;
   const std::lock_guard lock(data.mutex);
   return std::holds_alternative<tensor_state::Resident>(data.states[tensor]);
 }
 
-ResidencyShell::Applied ResidencyShell::Guarded::apply(std::size_t tensor, const tensor_state::Event& event) {
+ResidencyShell::Applied ResidencyShell::ProcessData::apply(std::size_t tensor,
+                                                           const tensor_state::Event& event) {
   auto step = tensor_state::step(states[tensor], event);
   states[tensor] = std::move(step.next);
   return {step.effect, std::move(step.refusal)};
@@ -113,7 +114,7 @@ ResidencyShell::Applied ResidencyShell::Guarded::apply(std::size_t tensor, const
 
 Result<io::Strategy::MapDone> ResidencyShell::map(std::size_t tensor, std::uint64_t bytes) {
   const Entry entry = catalog_[tensor];
-  Guarded& data = guarded();
+  ProcessData& data = process_data();
   // Until a tensor is loaded, its state is that of its file, which the strategy tracks.
   bool is_requested = false;
   if (data.any_loaded.load(std::memory_order_acquire)) {
@@ -134,20 +135,20 @@ Result<io::Strategy::MapDone> ResidencyShell::map(std::size_t tensor, std::uint6
 }
 
 io::Memory ResidencyShell::keep_window(std::size_t tensor, const io::Memory& window) {
-  Guarded& data = guarded();
+  ProcessData& data = process_data();
   const std::lock_guard lock(data.mutex);
   return data.windows.try_emplace(tensor, window).first->second;
 }
 
 io::Memory ResidencyShell::kept_window(std::size_t tensor) const {
-  Guarded& data = guarded();
+  ProcessData& data = process_data();
   const std::lock_guard lock(data.mutex);
   const auto found = data.windows.find(tensor);
   return found != data.windows.end() ? found->second : io::Memory{};
 }
 
 Result<io::Memory> ResidencyShell::map_private(std::size_t tensor) {
-  Guarded& data = guarded();
+  ProcessData& data = process_data();
   {
     const std::lock_guard lock(data.mutex);
     if (const auto found = data.privates.find(tensor); found != data.privates.end()) return found->second;
@@ -161,7 +162,7 @@ Result<io::Memory> ResidencyShell::map_private(std::size_t tensor) {
 }
 
 bool ResidencyShell::is_own_memory(std::size_t tensor) const {
-  Guarded& data = guarded();
+  ProcessData& data = process_data();
   const std::lock_guard lock(data.mutex);
   const auto* const resident =
       data.states.empty() ? nullptr : std::get_if<tensor_state::Resident>(&data.states[tensor]);
@@ -169,7 +170,7 @@ bool ResidencyShell::is_own_memory(std::size_t tensor) const {
 }
 
 Result<void> ResidencyShell::map_all(std::span<const std::size_t> tensors) {
-  const bool any_loaded = guarded().any_loaded.load(std::memory_order_acquire);
+  const bool any_loaded = process_data().any_loaded.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const bool is_same_file = i != 0 && catalog_[tensors[i - 1]].file == catalog_[tensors[i]].file;
     if (any_loaded || !is_same_file) HT_TRY(map(tensors[i], 0));
@@ -177,7 +178,7 @@ Result<void> ResidencyShell::map_all(std::span<const std::size_t> tensors) {
   return {};
 }
 
-void ResidencyShell::allocate_states(Guarded& data) const {
+void ResidencyShell::allocate_states(ProcessData& data) const {
   if (!data.states.empty()) return;
   std::vector<tensor_state::State> states;
   states.reserve(catalog_.size());
@@ -202,7 +203,7 @@ Result<std::vector<std::size_t>> ResidencyShell::load(std::span<const std::size_
                                                       const std::shared_ptr<io::Strategy>& strategy,
                                                       io::Strategy::LoadWork work) {
   if (tensors.empty()) return std::vector<std::size_t>();
-  Guarded& data = guarded();
+  ProcessData& data = process_data();
   std::unique_lock lock(data.mutex);
   if (data.loader == std::this_thread::get_id()) {
     return fail(Error(ErrorCode::in_use, "loads_are_not_nested", "tensor is being loaded by this thread")
@@ -222,7 +223,7 @@ Result<std::vector<std::size_t>> ResidencyShell::load(std::span<const std::size_
     return fail(ErrorCode::cancelled, "work_is_not_stopped", "stopped: 0 bytes loaded");
   }
   struct LoadScope {
-    Guarded& data;
+    ProcessData& data;
     std::unique_lock<std::mutex>& held;
     ~LoadScope() {
       if (!data.belongs_to_this_process()) return;
@@ -239,7 +240,7 @@ Result<std::vector<std::size_t>> ResidencyShell::load(std::span<const std::size_
   return perform_load(data, tensors, strategy, std::move(work));
 }
 
-Result<std::vector<std::size_t>> ResidencyShell::perform_load(Guarded& data,
+Result<std::vector<std::size_t>> ResidencyShell::perform_load(ProcessData& data,
                                                               std::span<const std::size_t> tensors,
                                                               const std::shared_ptr<io::Strategy>& strategy,
                                                               io::Strategy::LoadWork work) {
@@ -317,7 +318,7 @@ std::vector<io::FileRange> ResidencyShell::pages_of(std::span<const std::size_t>
 
 // Returns the error if the strategy cannot release the memory, for instance because it has other owners;
 // null on success.
-std::shared_ptr<const Error> ResidencyShell::release(Guarded& data, std::size_t tensor) {
+std::shared_ptr<const Error> ResidencyShell::release(ProcessData& data, std::size_t tensor) {
   auto& resident = std::get<tensor_state::Resident>(data.states[tensor]);
   const auto strategy = resident.strategy;
   const auto done =
@@ -327,7 +328,7 @@ std::shared_ptr<const Error> ResidencyShell::release(Guarded& data, std::size_t 
 }
 
 Result<void> ResidencyShell::evict(std::span<const std::size_t> tensors) {
-  Guarded& data = guarded();
+  ProcessData& data = process_data();
   std::optional<Error> refusal;
   const auto keep_first = [&](const std::shared_ptr<const Error>& error, std::size_t tensor) {
     if (error && !refusal) refusal = Error(*error).at_tensor(catalog_[tensor].name);

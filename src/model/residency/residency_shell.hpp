@@ -62,7 +62,7 @@ class ResidencyShell {
                                                       const std::shared_ptr<io::Strategy>& strategy,
                                                       io::Strategy::LoadWork work);
 
-  /// Returns the ranges to evict from the page cache with the tensors.
+  /// Returns the file ranges to evict from the page cache when these tensors are evicted.
   [[nodiscard]] std::vector<io::FileRange> pages_of(std::span<const std::size_t> tensors) const;
   /// Evicts tensors. Tensors that cannot be evicted stay; returns the first error after all others are
   /// evicted.
@@ -75,7 +75,7 @@ class ResidencyShell {
   };
 
   // All data that threads change, and their mutex. Belongs to the process that created it.
-  struct Guarded {
+  struct ProcessData {
     const unsigned forks = fork_count();
     std::mutex mutex;
     std::thread::id loader;  // the thread that is loading now
@@ -92,28 +92,28 @@ class ResidencyShell {
   };
 
   /// Returns the data of this process. Throws std::bad_alloc, only in a forked child.
-  [[nodiscard]] Guarded& guarded() const {
-    Guarded* const found = guarded_.load(std::memory_order_acquire);
+  [[nodiscard]] ProcessData& process_data() const {
+    ProcessData* const found = process_data_.load(std::memory_order_acquire);
     return found->belongs_to_this_process() ? *found : take_over();
   }
   /// Moves the parent's data to an object of this process.
-  [[nodiscard]] Guarded& take_over() const;
+  [[nodiscard]] ProcessData& take_over() const;
   [[nodiscard]] tensor_state::State initial(std::size_t tensor) const;
   [[nodiscard]] io::Strategy::LoadRequest request_for(std::size_t tensor) const;
   /// Allocates the states before the first load.
-  void allocate_states(Guarded& data) const;
+  void allocate_states(ProcessData& data) const;
   /// Loads tensors. No other load may run.
-  [[nodiscard]] Result<std::vector<std::size_t>> perform_load(Guarded& data,
+  [[nodiscard]] Result<std::vector<std::size_t>> perform_load(ProcessData& data,
                                                               std::span<const std::size_t> tensors,
                                                               const std::shared_ptr<io::Strategy>& strategy,
                                                               io::Strategy::LoadWork work);
-  [[nodiscard]] std::shared_ptr<const Error> release(Guarded& data, std::size_t tensor);
+  [[nodiscard]] std::shared_ptr<const Error> release(ProcessData& data, std::size_t tensor);
 
   const Catalog& catalog_;
   io::MappedStrategy& mapped_;
   io::Port& port_;
-  mutable std::atomic<Guarded*> guarded_ = new Guarded();
-  // The fork count of the last process in which a thread began to create `guarded_`.
+  mutable std::atomic<ProcessData*> process_data_ = new ProcessData();
+  // The fork count of the last process in which a thread began to create `process_data_`.
   mutable std::atomic<unsigned> taken_over_ = fork_count();
 };
 
