@@ -80,7 +80,7 @@ class Incident {
   ~Incident();
 
   /// Returns the pages to replace by zeros, from the faulting page on, and marks the fault in all sections
-  /// over it. nullopt if the fault is not in guarded memory.
+  /// over the faulting page. nullopt if the fault is not in guarded memory.
   [[nodiscard]] std::optional<Pages> claim(std::uintptr_t page_bytes) noexcept;
 
  private:

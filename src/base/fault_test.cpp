@@ -49,11 +49,11 @@ class FaultTables : public ::testing::Test {
     return (claimed->end - claimed->begin) / page;
   }
   Range add(FaultPolicy policy = FaultPolicy::guarded) {
-    return Range::add(part(0, pages), source_, policy).value();
+    return Range::add(part(0, pages), backing_, policy).value();
   }
 
   alignas(page) std::array<std::byte, pages * page> memory_{};
-  FakeBacking source_{"model"};
+  FakeBacking backing_{"model"};
 };
 
 TEST_F(FaultTables, a_fault_outside_of_sections_is_not_handled) {
@@ -61,7 +61,7 @@ TEST_F(FaultTables, a_fault_outside_of_sections_is_not_handled) {
   EXPECT_EQ(fault(1), 0U);
   EXPECT_TRUE(guarded(part(3, 2), [&] { EXPECT_EQ(fault(1), 0U); }));
   EXPECT_FALSE(range.first_fault());
-  EXPECT_TRUE(source_.restored.empty());
+  EXPECT_TRUE(backing_.restored.empty());
 }
 
 TEST_F(FaultTables, a_fault_outside_of_mappings_is_not_handled) {
@@ -74,10 +74,10 @@ TEST_F(FaultTables, a_section_gets_the_fault_and_its_pages_are_restored_at_its_e
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().path(), "model");
   EXPECT_EQ(done.error().offset(), 3 * page + 5);
-  EXPECT_EQ(source_.restored, std::vector<std::uint64_t>{3});
+  EXPECT_EQ(backing_.restored, std::vector<std::uint64_t>{3});
   EXPECT_EQ(range.first_fault()->offset(), 3 * page + 5);
   EXPECT_TRUE(guarded(part(2, 4), [] {}));
-  EXPECT_EQ(source_.restored.size(), 1U);
+  EXPECT_EQ(backing_.restored.size(), 1U);
 }
 
 TEST_F(FaultTables, pages_that_the_section_shares_with_other_bytes_are_covered) {
@@ -109,9 +109,9 @@ TEST_F(FaultTables, a_section_that_begins_over_zeros_gets_the_pages_of_the_file)
   EXPECT_FALSE(guarded(part(0, 8), [&] {
     EXPECT_EQ(fault(2), 6U);
     EXPECT_TRUE(guarded(part(0, 2), [] {}));
-    EXPECT_TRUE(source_.restored.empty());
+    EXPECT_TRUE(backing_.restored.empty());
     EXPECT_TRUE(guarded(part(6, 1), [] {}));
-    EXPECT_EQ(source_.restored, std::vector<std::uint64_t>{2});
+    EXPECT_EQ(backing_.restored, std::vector<std::uint64_t>{2});
     // Both sections report a second fault.
     EXPECT_FALSE(guarded(part(6, 1), [&] { EXPECT_EQ(fault(6), 1U); }));
   }));
@@ -119,13 +119,13 @@ TEST_F(FaultTables, a_section_that_begins_over_zeros_gets_the_pages_of_the_file)
 
 TEST_F(FaultTables, zeros_that_cannot_be_restored_are_reported_to_the_next_section) {
   const auto range = add();
-  source_.can_restore = false;
+  backing_.can_restore = false;
   EXPECT_FALSE(guarded(part(0, 8), [&] { fault(2); }));
   EXPECT_EQ(guarded(part(7, 1), [] {}).error().offset(), 2 * page);
   EXPECT_TRUE(guarded(part(0, 2), [] {}));
-  source_.can_restore = true;
+  backing_.can_restore = true;
   EXPECT_TRUE(guarded(part(7, 1), [] {}));
-  EXPECT_EQ(source_.restored, std::vector<std::uint64_t>{2});
+  EXPECT_EQ(backing_.restored, std::vector<std::uint64_t>{2});
 }
 
 TEST_F(FaultTables, zero_fill_needs_no_section) {
@@ -133,16 +133,16 @@ TEST_F(FaultTables, zero_fill_needs_no_section) {
   EXPECT_EQ(fault(5), 1U);
   EXPECT_EQ(fault(2), 1U);
   EXPECT_EQ(range.first_fault()->offset(), 5 * page + 5);
-  EXPECT_TRUE(source_.restored.empty());
+  EXPECT_TRUE(backing_.restored.empty());
   EXPECT_TRUE(guarded(part(7, 1), [] {}));
-  EXPECT_EQ(source_.restored, std::vector<std::uint64_t>{2});
+  EXPECT_EQ(backing_.restored, std::vector<std::uint64_t>{2});
   EXPECT_FALSE(guarded(part(7, 1), [&] { EXPECT_EQ(fault(7), 1U); }));
 }
 
 TEST_F(FaultTables, memory_that_cannot_be_unmapped_stays_registered_with_its_zeros) {
   auto range = add(FaultPolicy::zero_fill);
   fault(2);
-  source_.can_restore = false;
+  backing_.can_restore = false;
   EXPECT_FALSE(range.remove([&] {
     EXPECT_EQ(fault(3), 0U);
     return false;
@@ -234,10 +234,10 @@ TEST_F(FaultTables, reused_entries_never_refer_to_other_pages) {
   });
   for (int i = 0; i < rounds; ++i) {
     {
-      const auto low = Range::add(part(0, 2), source_, FaultPolicy::guarded).value();
+      const auto low = Range::add(part(0, 2), backing_, FaultPolicy::guarded).value();
     }
     {
-      const auto high = Range::add(part(6, 2), source_, FaultPolicy::guarded).value();
+      const auto high = Range::add(part(6, 2), backing_, FaultPolicy::guarded).value();
     }
   }
   is_over = true;

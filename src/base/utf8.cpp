@@ -119,7 +119,7 @@ std::string_view path_problem(std::string_view path) noexcept {
   std::string_view component;
   for (std::string_view rest = path; !rest.empty();) {
     component = rest.substr(0, rest.find('/'));
-    if (component == "..") return "leads out of the folder";
+    if (component == "..") return "contains '..'";
     rest.remove_prefix(component.size() == rest.size() ? component.size() : component.size() + 1);
   }
   if (path.back() == '/' || component == ".") return "names a folder";

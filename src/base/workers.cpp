@@ -91,7 +91,7 @@ class Run final : public detail::PoolTask {
     }
   }
 
-  // Returns false once all jobs have started.
+  // Returns false if no further job starts: all jobs have started, or a job or `meanwhile` has failed.
   bool run_next(std::size_t worker) noexcept {
     const std::size_t job = next_.fetch_add(1);
     // Jobs with lower numbers than a failed job still run, so that the failure of the lowest job is returned.

@@ -50,7 +50,8 @@ class Killed : public ::testing::Test {
     return model && convert(*model, target_, {}, {.if_exists = IfExists::replace, .seal = true});
   }
 
-  // Converts in a child process, which `kill_child` may kill. Returns whether the child finished.
+  // Converts in a child process. Calls `kill_child` in the child with the port of the conversion and 0, and
+  // in the parent with an unused port and the id of the child. Returns whether the child finished.
   template <class Kill>
   [[nodiscard]] bool convert_and_kill(int source, bool nameless, const Kill& kill_child) {
     const pid_t child = fork();

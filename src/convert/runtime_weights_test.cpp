@@ -251,7 +251,7 @@ TEST_F(RuntimeWeightsTest, are_read_by_system_calls_if_fault_handling_is_off) {
   EXPECT_FALSE(embedding(any, std::vector<std::int32_t>{7}));
 }
 
-TEST_F(RuntimeWeightsTest, packed_rows_within_bytes_equal_typed_weights) {
+TEST_F(RuntimeWeightsTest, packed_rows_that_begin_within_a_byte_equal_typed_weights) {
   const auto values = must(cast_lossy<F4>(random_tensor(Rank<2>(14, 3), 3)));
   const auto any = saved(must(to_save("w", values)), "w.safetensors");
   expect_same_bits(must(embedding(any, ids)), must(embedding(values, ids)));

@@ -48,8 +48,8 @@ Result<void> write_ht(const std::filesystem::path& path, const format_ht::Header
 
 }  // namespace
 
-Result<bool> copy_pieces(const PlannedFile& file, const Pieces& pieces, io::AtomicFile& target,
-                         const CopyOptions& options) {
+Result<bool> write_pieces(const PlannedFile& file, const Pieces& pieces, io::AtomicFile& target,
+                          const CopyOptions& options) {
   HT_TRY(pieces.is_dense ? target.allocate(file.bytes) : target.resize(file.bytes));
   std::uint64_t end = pieces.first;
   bool is_whole = true;

@@ -23,7 +23,7 @@ struct Pieces {
 /// Writes the pieces after the header of the file. Returns whether they leave no hole in the data.
 /// `out_of_bounds` for a piece that is out of order or outside the data, `cancelled`, or the Error of the
 /// source.
-[[nodiscard]] Result<bool> copy_pieces(const PlannedFile& file, const Pieces& pieces, io::AtomicFile& target,
-                                       const CopyOptions& options);
+[[nodiscard]] Result<bool> write_pieces(const PlannedFile& file, const Pieces& pieces, io::AtomicFile& target,
+                                        const CopyOptions& options);
 
 }  // namespace ht::inline v1

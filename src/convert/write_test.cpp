@@ -240,7 +240,7 @@ TEST_F(Writing, pieces_write_the_same_file_as_the_whole) {
   EXPECT_EQ(read_file(folder_ / "u.ht"), read_file(path_));
 }
 
-TEST_F(Writing, uncovered_bytes_are_zero_and_leave_out_the_checksum) {
+TEST_F(Writing, uncovered_bytes_are_zero_and_no_checksum_is_stored) {
   const std::vector<std::int64_t> dims{1 << 20};
   const auto data = bytes_of("abcd");
   ASSERT_TRUE(write(path_, dtype_info<U8>(), dims, source_of({{0, data}, {(1 << 20) - 4, data}})));

@@ -70,10 +70,10 @@ template <class... Args>
 /// `internal` for an edit whose `prefix` ends before the header does.
 [[nodiscard]] Error incomplete_header(const Format::HeaderEdit& edit, SourceLine where = SourceLine::here());
 
-/// The data offset for a header of `needed` bytes, if the data began at `replaced_bytes`. It is
-/// `replaced_bytes` if the header fits. Otherwise, if the data may move, it moves by whole blocks, so that
-/// blocks can be shared, and leaves room for the next edit. A file without data can always grow.
-/// `header_too_large` if the data must not move.
+/// The offset of the data after an edit. `needed` is the size of the new header, `replaced_bytes` the old
+/// offset of the data, which is kept if the header fits. Otherwise, if the data may move, it moves by whole
+/// blocks, so that blocks can be shared, and leaves room for the next edit. A file without data can always
+/// grow. `header_too_large` if the data must not move.
 [[nodiscard]] Result<std::uint64_t> data_begin_for(std::uint64_t needed, std::uint64_t replaced_bytes,
                                                    const Format::HeaderEdit& edit);
 /// The data offset if the data moves; always larger than `replaced_bytes`.

@@ -242,7 +242,7 @@ constexpr std::array kinds{
          is_xml),
 };
 
-// Kinds of text files, which `other_file_kind` does not report.
+// JSON and plain text, which `other_file_kind` does not report.
 constexpr std::array texts{
     Kind(ErrorCode::bad_magic, "file_is_not_json", "is JSON without tensors",
          "open the weights beside it, or their .index.json", "", is_json),

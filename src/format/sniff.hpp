@@ -26,10 +26,10 @@ template <const std::string_view& Magic>
 /// Whether the file is a JSON text.
 [[nodiscard]] bool is_json_file(Bytes prefix, std::uint64_t file_bytes);
 
-/// `bad_magic` for a file of a known kind other than text: empty, a Git LFS pointer, a web page, a pickle, an
-/// archive. nullopt for others.
+/// `bad_magic` for a file of a known kind other than JSON and plain text: empty, a Git LFS pointer, a web
+/// page, a pickle, an archive. nullopt for others.
 [[nodiscard]] std::optional<Error> other_file_kind(Bytes prefix, std::uint64_t file_bytes);
-/// The same, including text files.
+/// The same, including JSON and plain text.
 [[nodiscard]] std::optional<Error> known_file_kind(Bytes prefix, std::uint64_t file_bytes);
 
 /// `bad_magic` with the kind of a file of unknown format, and a hint on how to read its weights.

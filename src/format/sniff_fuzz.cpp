@@ -1,4 +1,5 @@
-// For any first bytes: the file is of a known format, or the error has a message and a hint.
+// For any first bytes: `unknown_format_error` has a message and a hint, and an error of `parse` has a message
+// and a rule.
 #include "format/sniff.hpp"
 
 #include <algorithm>

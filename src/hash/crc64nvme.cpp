@@ -80,8 +80,8 @@ std::span<const Kernel> supported_kernels() noexcept {
   return std::span(supported.kernels).first(supported.count);
 }
 
-UseKernel::UseKernel(const Kernel& kernel) noexcept : previous_(selected.exchange(&kernel)) {}
-UseKernel::~UseKernel() { selected.store(previous_); }
+KernelOverride::KernelOverride(const Kernel& kernel) noexcept : previous_(selected.exchange(&kernel)) {}
+KernelOverride::~KernelOverride() { selected.store(previous_); }
 
 }  // namespace crc64
 

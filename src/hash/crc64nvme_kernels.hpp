@@ -28,14 +28,14 @@ struct Kernel {
 /// Kernels that run on this processor, slowest first, beginning with the table.
 [[nodiscard]] std::span<const Kernel> supported_kernels() noexcept;
 
-/// Makes the whole process use the given kernel while the object exists. For tests and benchmarks; only one
-/// object may exist at a time.
-class UseKernel {
+/// Makes the whole process use the given kernel while the object exists. For tests; only one object may exist
+/// at a time.
+class KernelOverride {
  public:
-  explicit UseKernel(const Kernel& kernel) noexcept;
-  UseKernel(const UseKernel&) = delete;
-  UseKernel& operator=(const UseKernel&) = delete;
-  ~UseKernel();
+  explicit KernelOverride(const Kernel& kernel) noexcept;
+  KernelOverride(const KernelOverride&) = delete;
+  KernelOverride& operator=(const KernelOverride&) = delete;
+  ~KernelOverride();
 
  private:
   const Kernel* previous_;

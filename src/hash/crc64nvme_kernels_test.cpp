@@ -79,7 +79,7 @@ TEST_P(Crc64Kernels, matches_the_table_for_long_input) {
 }
 
 TEST_P(Crc64Kernels, is_used_while_it_is_installed) {
-  const crc64::UseKernel use(GetParam());
+  const crc64::KernelOverride kernel_override(GetParam());
   EXPECT_EQ(crc64nvme_kernel(), GetParam().name);
   EXPECT_EQ(crc64nvme(bytes_of("123456789")), 0xAE8B'1486'0A79'9888U);
 }

@@ -144,12 +144,12 @@ Result<std::vector<Path>> shards_to_remove(const ConversionPlan& plan, io::Port&
 
 class PlanExecution {
  public:
-  PlanExecution(const ConversionPlan& plan, Contents contents, ApplyOptions options, OpenOptions reading)
+  PlanExecution(const ConversionPlan& plan, Contents contents, ApplyOptions options, OpenOptions open_options)
       : plan_(plan),
         contents_(std::move(contents)),
         options_(std::move(options)),
-        reading_(std::move(reading)),
-        port_(reading_.port != nullptr ? *reading_.port : io::system_port()) {}
+        open_options_(std::move(open_options)),
+        port_(open_options_.port != nullptr ? *open_options_.port : io::system_port()) {}
 
   // The checks that are possible before the first write.
   [[nodiscard]] Result<void> check() {
@@ -247,7 +247,7 @@ class PlanExecution {
     bool is_whole = true;
     CopiedBy by;
     if (contents_.pieces != nullptr) {
-      is_whole = HT_TRY(copy_pieces(file, *contents_.pieces, target, copy));
+      is_whole = HT_TRY(write_pieces(file, *contents_.pieces, target, copy));
     } else {
       by = HT_TRY(copy_file(file, target, copy));
     }
@@ -348,7 +348,7 @@ class PlanExecution {
                                   .files = targets_,
                                   .removed = converted_.removed,
                                   .seal = kept_seal_,
-                                  .dtypes = reading_.dtypes,
+                                  .dtypes = open_options_.dtypes,
                                   .formats = plan_.formats,
                                   .port = port_},
                                  {.algorithm = *algorithm_, .work = options_.work},
@@ -358,7 +358,7 @@ class PlanExecution {
   const ConversionPlan& plan_;
   Contents contents_;
   ApplyOptions options_;
-  OpenOptions reading_;
+  OpenOptions open_options_;
   io::Port& port_;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::vector<io::AtomicFile> targets_;
@@ -449,18 +449,18 @@ bool is_allowed(const Loss& loss, const ApplyOptions& options) noexcept {
 }
 
 Result<std::vector<Path>> check_target(const ConversionPlan& plan, const ApplyOptions& options,
-                                       const OpenOptions& reading) {
+                                       const OpenOptions& open_options) {
   return without_bad_alloc([&]() -> Result<std::vector<Path>> {
-    PlanExecution execution(plan, {}, options, reading);
+    PlanExecution execution(plan, {}, options, open_options);
     HT_TRY(execution.check());
     return execution.removed();
   });
 }
 
 Result<ConversionReport> apply_from(const ConversionPlan& plan, Contents contents,
-                                    const ApplyOptions& options, const OpenOptions& reading) {
+                                    const ApplyOptions& options, const OpenOptions& open_options) {
   return without_bad_alloc([&]() -> Result<ConversionReport> {
-    PlanExecution execution(plan, std::move(contents), options, reading);
+    PlanExecution execution(plan, std::move(contents), options, open_options);
     HT_TRY(execution.check());
     return execution.run();
   });

@@ -24,11 +24,12 @@ struct Contents {
 /// The checks of `apply_from` before its first write. Returns the files that it would remove.
 [[nodiscard]] Result<std::vector<std::filesystem::path>> check_target(const ConversionPlan& plan,
                                                                       const ApplyOptions& options,
-                                                                      const OpenOptions& reading);
+                                                                      const OpenOptions& open_options);
 
-/// Writes the files of a plan, for `save` and `write`. `reading` is used to open the target when it is
+/// Writes the files of a plan, for `save` and `write`. `open_options` is used to open the target when it is
 /// sealed.
 [[nodiscard]] Result<ConversionReport> apply_from(const ConversionPlan& plan, Contents contents,
-                                                  const ApplyOptions& options, const OpenOptions& reading);
+                                                  const ApplyOptions& options,
+                                                  const OpenOptions& open_options);
 
 }  // namespace ht::inline v1

@@ -62,15 +62,15 @@ class PartReader {
     return options_.sources[from.file]->local();
   }
 
-  // `room` holds stored bytes of values that are converted.
-  Result<void> read_part(const PlannedFile::Part& part, MutableBytes into, MutableBytes room) {
+  // `scratch` holds stored bytes of values that are converted.
+  Result<void> read_part(const PlannedFile::Part& part, MutableBytes into, MutableBytes scratch) {
     if (const auto* const from = std::get_if<PartOrigin::Stored>(&part.from)) return read_source(*from, into);
     if (const auto* const reordered = std::get_if<PartOrigin::Reordered>(&part.from)) {
       return read_reordered(reordered->file, reordered->offset, *file_.relayouts[reordered->relayout],
                             reordered->result_offset, into);
     }
     if (const auto* const converted = std::get_if<PartOrigin::Converted>(&part.from))
-      return read_converted(*converted, into, room);
+      return read_converted(*converted, into, scratch);
     if (const auto* const memory = std::get_if<Bytes>(&part.from)) {
       // The memory may be pages of a mapped file.
       return guarded(*memory, [&] { std::ranges::copy(*memory, into.begin()); });
@@ -126,8 +126,8 @@ class PartReader {
         });
   }
 
-  // Converts the elements that contain the bytes, in steps. `room` holds the stored bytes of one step.
-  Result<void> read_converted(const PartOrigin::Converted& from, MutableBytes into, MutableBytes room) {
+  // Converts the elements that contain the bytes, in steps. `scratch` holds the stored bytes of one step.
+  Result<void> read_converted(const PartOrigin::Converted& from, MutableBytes into, MutableBytes scratch) {
     const PlannedFile::ValueChange& change = file_.changes[from.change];
     const auto bytes_of = [](const ElementType& type, std::uint64_t elements) {
       return values::stored_bytes(type, static_cast<std::int64_t>(elements));
@@ -147,7 +147,7 @@ class PartReader {
       const std::uint64_t begin = bytes_of(change.to, first);
       const std::uint64_t units = (end - begin + unit_bytes - 1) / unit_bytes;
       const std::uint64_t count = std::min({units * unit, max_step, change.elements - first});
-      const Bytes stored = HT_TRY(read_stored(from, change, first, count, room));
+      const Bytes stored = HT_TRY(read_stored(from, change, first, count, scratch));
       const std::uint64_t converted_end = begin + bytes_of(change.to, count);
       const auto convert_to = [&](std::byte* target) {
         values::convert_values({change.from, change.to, change.rounding}, stored.data(), target,
@@ -171,11 +171,11 @@ class PartReader {
 
   // The stored bytes of some elements, row-major and little-endian.
   Result<Bytes> read_stored(const PartOrigin::Converted& from, const PlannedFile::ValueChange& change,
-                            std::uint64_t first, std::uint64_t count, MutableBytes room) {
+                            std::uint64_t first, std::uint64_t count, MutableBytes scratch) {
     const std::uint64_t begin = values::stored_bytes(change.from, static_cast<std::int64_t>(first));
     const std::uint64_t bytes = values::stored_bytes(change.from, static_cast<std::int64_t>(count));
-    if (!change.relayout) return read({from.file, from.offset + begin}, bytes, room);
-    const MutableBytes into = room.first(static_cast<std::size_t>(bytes));
+    if (!change.relayout) return read({from.file, from.offset + begin}, bytes, scratch);
+    const MutableBytes into = scratch.first(static_cast<std::size_t>(bytes));
     HT_TRY(read_reordered(from.file, from.offset, *change.relayout, begin, into));
     return Bytes(into);
   }
@@ -226,7 +226,7 @@ class FileCopy : PartReader {
     HT_TRY(skip_holes());
     if (options_.sums == nullptr) HT_TRY(share_blocks());
     // Allocating the whole file first reports a full disk at once and keeps the file contiguous.
-    if (!has_holes_) HT_TRY(target_.allocate(file_.bytes));
+    if (is_fully_written_) HT_TRY(target_.allocate(file_.bytes));
     const io::DirectFile direct(target_.handle(), io::Access::write, target_.port());
     direct_ = &direct;
     open_sources();
@@ -265,7 +265,7 @@ class FileCopy : PartReader {
 
   // Marks bytes that are not written.
   void add_hole(std::uint64_t offset, std::uint64_t bytes) {
-    has_holes_ = true;
+    is_fully_written_ = false;
     if (options_.sums != nullptr) options_.sums->add_zeros(offset, bytes);
   }
 
@@ -279,7 +279,7 @@ class FileCopy : PartReader {
         const auto data = file->port().next_data(file->handle(), at);
         const bool is_hole_to_end = !data && data.error() == std::errc::no_such_device_or_address;
         if (!data && !is_hole_to_end) break;  // the file system does not report holes
-        // Whole pages, so that the bytes written next to the hole do not share a page with it.
+        // A multiple of the page size: if the part begins at a page boundary, so do the bytes after it.
         const std::uint64_t hole = is_hole_to_end ? part.bytes : align_down(std::min(*data - at, part.bytes));
         if (hole >= min_hole_bytes) {
           add_hole(part.offset, hole);
@@ -327,7 +327,7 @@ class FileCopy : PartReader {
         left.push_back(part);
         return {};
       }
-      has_holes_ = true;  // shared blocks must not be allocated again
+      is_fully_written_ = false;  // shared blocks must not be allocated again
       copied_by_.reflink += shared;
       done_ += shared;
       if (begin > part.offset) left.push_back(first_of(part, begin - part.offset));
@@ -374,7 +374,7 @@ class FileCopy : PartReader {
     const std::size_t allocated = file_.changes.empty() ? buffer_bytes : 2 * buffer_bytes;
     for (auto& buffer : buffers) {
       buffer.reset(std::aligned_alloc(page_bytes, allocated), std::free);
-      if (!buffer) return fail(Error(ErrorCode::out_of_memory));
+      if (!buffer) return fail(out_of_memory(allocated));
     }
     return run_all({.count = pieces.size(),
                     .threads = buffers.size(),
@@ -486,7 +486,7 @@ class FileCopy : PartReader {
 
   io::AtomicFile& target_;
   const io::DirectFile* direct_ = nullptr;
-  bool has_holes_ = false;
+  bool is_fully_written_ = true;  // false if the file has holes or shared blocks
   std::atomic<bool> system_refuses_ = false;
   CopiedBy copied_by_;  // several workers add to it
 };
@@ -509,18 +509,18 @@ class MemoryCopy : PartReader {
     Jobs jobs;
     jobs.count = pieces.size();
     jobs.run = [&](std::size_t job, std::size_t worker) -> Result<void> {
-      auto& room = rooms_[worker];
-      room.resize(file_.changes.empty() ? 0 : buffer_bytes);
+      auto& scratch = scratch_[worker];
+      scratch.resize(file_.changes.empty() ? 0 : buffer_bytes);
       const CopyPiece& piece = pieces[job];
       for (std::size_t i = 0; i < piece.parts; ++i) {
         const PlannedFile::Part part = within(piece, parts_[piece.first_part + i]);
-        HT_TRY(read_part(part, slice(into, part.offset, part.bytes), room));
+        HT_TRY(read_part(part, slice(into, part.offset, part.bytes), scratch));
       }
       done_ += piece.bytes;
       return {};
     };
     jobs.meanwhile = [&] { return check_stop(); };
-    rooms_.resize(workers_for(jobs));
+    scratch_.resize(workers_for(jobs));
     HT_TRY(run_all(jobs));
     return check_sources();
   }
@@ -533,7 +533,7 @@ class MemoryCopy : PartReader {
     std::ranges::fill(slice(into, begin, end - begin), std::byte{});
   }
 
-  std::vector<std::vector<std::byte>> rooms_;  // one per worker
+  std::vector<std::vector<std::byte>> scratch_;  // one per worker
 };
 
 }  // namespace

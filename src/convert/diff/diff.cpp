@@ -216,7 +216,7 @@ class ModelComparison {
     const bool are_typed = a.is_typed() && b.is_typed();
     const bool allows_other_dtype =
         options_.tolerance && are_typed && is_inexact(pair.type_a) && is_inexact(pair.type_b);
-    pair.by_gap = are_typed && same_dims && have_gap(pair.type_a, pair.type_b);
+    pair.by_gap = are_typed && same_dims && have_distance(pair.type_a, pair.type_b);
     pair.reports_gap = pair.by_gap && pair.type_a.dtype != C64::tag;
     if (is_dense(a) && is_dense(b)) {
       // The same user tag may mean different dtypes in the two models.

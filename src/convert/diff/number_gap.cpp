@@ -16,14 +16,14 @@
 namespace ht::inline v1 {
 namespace {
 
-double gap_of(std::complex<float> a, std::complex<float> b) noexcept {
-  return std::hypot(ht::gap_of(static_cast<double>(a.real()), static_cast<double>(b.real())),
-                    ht::gap_of(static_cast<double>(a.imag()), static_cast<double>(b.imag())));
+double distance_of(std::complex<float> a, std::complex<float> b) noexcept {
+  return std::hypot(ht::distance_of(static_cast<double>(a.real()), static_cast<double>(b.real())),
+                    ht::distance_of(static_cast<double>(a.imag()), static_cast<double>(b.imag())));
 }
 
 // Subtracts before converting to F64, which would round 64-bit integers.
 template <std::integral T>
-double gap_of(T a, T b) noexcept {
+double distance_of(T a, T b) noexcept {
   const auto wide_a = static_cast<std::uint64_t>(a);
   const auto wide_b = static_cast<std::uint64_t>(b);
   return static_cast<double>(a > b ? wide_a - wide_b : wide_b - wide_a);
@@ -96,7 +96,7 @@ Gap gap_of_values(const Numbers& a, const Numbers& b, std::uint64_t count, doubl
     read(b, first, values_b);
     if (add_plain(gap, values_a, values_b, tolerance)) continue;
     for (std::size_t i = 0; i < strip_count; ++i) {
-      add_distance(gap, first + i, ht::gap_of(values_a[i], values_b[i]), tolerance);
+      add_distance(gap, first + i, ht::distance_of(values_a[i], values_b[i]), tolerance);
       add_finite(gap, values_a[i], values_b[i]);
     }
   }
@@ -105,7 +105,7 @@ Gap gap_of_values(const Numbers& a, const Numbers& b, std::uint64_t count, doubl
 
 }  // namespace
 
-double gap_of(double a, double b) noexcept {
+double distance_of(double a, double b) noexcept {
   if (a == b) return 0;
   if (std::isnan(a) || std::isnan(b)) {
     return std::isnan(a) && std::isnan(b) ? 0 : std::numeric_limits<double>::infinity();
@@ -113,7 +113,7 @@ double gap_of(double a, double b) noexcept {
   return std::abs(a - b);
 }
 
-bool have_gap(const ElementType& a, const ElementType& b) noexcept {
+bool have_distance(const ElementType& a, const ElementType& b) noexcept {
   if (a == b && a.is_dense())
     return visit_dtype(a.dtype, []<class D>(D) { return IsNumber<D>; }).value_or(false);
   return fits_f64(a) && fits_f64(b);
@@ -133,7 +133,7 @@ Result<Gap> gap_between(const Numbers& a, const Numbers& b, std::uint64_t count,
       for (std::uint64_t i = 0; i < count; ++i) {
         const auto element_a = element_at<Element>(a.bytes, i);
         const auto element_b = element_at<Element>(b.bytes, i);
-        add_distance(gap, i, gap_of(element_a, element_b), tolerance);
+        add_distance(gap, i, distance_of(element_a, element_b), tolerance);
         if constexpr (std::integral<Element>)
           add_finite(gap, static_cast<double>(element_a), static_cast<double>(element_b));
       }

@@ -15,6 +15,7 @@ struct Numbers {
   Bytes bytes{};
 };
 
+/// The largest distance between the elements of two tensors, and sums over all elements.
 struct Gap {
   /// The first element whose distance exceeds the tolerance.
   std::optional<std::uint64_t> first_beyond{};
@@ -29,16 +30,16 @@ struct Gap {
 };
 
 /// |a - b|: 0 for equal numbers and for two NaNs, infinity where only one is NaN.
-[[nodiscard]] double gap_of(double a, double b) noexcept;
+[[nodiscard]] double distance_of(double a, double b) noexcept;
 
 /// Whether elements of these types have a distance: both have the same numeric dtype, or F64 holds every
 /// value of both.
-[[nodiscard]] bool have_gap(const ElementType& a, const ElementType& b) noexcept;
+[[nodiscard]] bool have_distance(const ElementType& a, const ElementType& b) noexcept;
 /// Whether values are rounded: floating-point dtypes and block encodings.
 [[nodiscard]] bool is_inexact(const ElementType& type) noexcept;
 
-/// The gap between `count` elements of types for which `have_gap` is true. `largest` is exact for integers of
-/// any width; for complex numbers it is the distance in the plane.
+/// The gap between `count` elements of types for which `have_distance` is true. `largest` is exact for
+/// integers of any width; for complex numbers it is the distance in the plane.
 [[nodiscard]] Result<Gap> gap_between(const Numbers& a, const Numbers& b, std::uint64_t count,
                                       double tolerance);
 

@@ -24,37 +24,37 @@ ElementType type() {
 }
 
 TEST(NumberGap, is_the_difference_of_two_numbers) {
-  EXPECT_EQ(gap_of(1, 3.5), 2.5);
-  EXPECT_EQ(gap_of(3.5, 1), 2.5);
-  EXPECT_EQ(gap_of(0.0, -0.0), 0);
-  EXPECT_EQ(gap_of(nan, -nan), 0);
-  EXPECT_EQ(gap_of(nan, 0), infinity);
-  EXPECT_EQ(gap_of(infinity, nan), infinity);
-  EXPECT_EQ(gap_of(infinity, infinity), 0);
-  EXPECT_EQ(gap_of(infinity, -infinity), infinity);
-  EXPECT_EQ(gap_of(-infinity, 1e308), infinity);
+  EXPECT_EQ(distance_of(1, 3.5), 2.5);
+  EXPECT_EQ(distance_of(3.5, 1), 2.5);
+  EXPECT_EQ(distance_of(0.0, -0.0), 0);
+  EXPECT_EQ(distance_of(nan, -nan), 0);
+  EXPECT_EQ(distance_of(nan, 0), infinity);
+  EXPECT_EQ(distance_of(infinity, nan), infinity);
+  EXPECT_EQ(distance_of(infinity, infinity), 0);
+  EXPECT_EQ(distance_of(infinity, -infinity), infinity);
+  EXPECT_EQ(distance_of(-infinity, 1e308), infinity);
 }
 
 TEST(NumberGap, exists_for_equal_dtypes_and_dtypes_that_fit_a_double) {
   for (const auto& a : library_dtypes()) {
-    EXPECT_TRUE(have_gap(type_of(a), type_of(a))) << a.name;
+    EXPECT_TRUE(have_distance(type_of(a), type_of(a))) << a.name;
     const auto fits = [](DTypeTag tag) { return tag != I64::tag && tag != U64::tag && tag != C64::tag; };
     for (const auto& b : library_dtypes()) {
-      EXPECT_EQ(have_gap(type_of(a), type_of(b)), a.tag == b.tag || (fits(a.tag) && fits(b.tag)))
+      EXPECT_EQ(have_distance(type_of(a), type_of(b)), a.tag == b.tag || (fits(a.tag) && fits(b.tag)))
           << a.name << b.name;
     }
     EXPECT_EQ(is_inexact(type_of(a)), a.name[0] == 'F' || a.name == "BF16") << a.name;
   }
   const ElementType users{.dtype = user_tag(0), .name = "X", .bits = 8};
-  EXPECT_FALSE(have_gap(users, users));
-  EXPECT_FALSE(have_gap(users, type<F32>()));
+  EXPECT_FALSE(have_distance(users, users));
+  EXPECT_FALSE(have_distance(users, type<F32>()));
   EXPECT_FALSE(is_inexact({}));
   for (const auto& encoding : library_encodings()) {
     const ElementType blocks{.encoding = encoding.tag,
                              .name = encoding.name,
                              .block_elements = encoding.block_elements,
                              .block_bytes = encoding.block_bytes};
-    EXPECT_TRUE(have_gap(blocks, type<F32>())) << encoding.name;
+    EXPECT_TRUE(have_distance(blocks, type<F32>())) << encoding.name;
     EXPECT_TRUE(is_inexact(blocks)) << encoding.name;
   }
 }

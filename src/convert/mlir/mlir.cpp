@@ -190,7 +190,7 @@ Result<void> visit_elements(const MlirTensor& tensor, const AnyTensor& values, c
 
 // The element that a splat repeats, in the form of `visit_elements`; nullopt if its elements differ.
 std::optional<std::vector<std::byte>> repeated_element(const MlirTensor& tensor) {
-  // A multiple of both the pattern and the element.
+  // The size of the piece is a multiple of the sizes of the pattern and the element.
   std::array<std::byte, longest_pattern> piece{};
   fill_with(piece, tensor.entry.splat);
   std::vector<std::byte> wide;

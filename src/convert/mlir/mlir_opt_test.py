@@ -110,15 +110,15 @@ class MlirOpt(unittest.TestCase):
         self.assertEqual(read.returncode, 0, read.stderr + text)
         return [line for line in read.stdout.splitlines() if "util.global" in line]
 
-    def known(self):
+    def supported_dtypes(self):
         rows = [row for row in DTYPES if supports(row[1])]
         for row in DTYPES:
             if row not in rows:
-                print(f"left out: {MLIR_OPT} supports no {row[1]}")
+                print(f"left out: {MLIR_OPT} does not support {row[1]}")
         return rows
 
     def test_every_dtype_inlined_has_its_values(self):
-        rows = self.known()
+        rows = self.supported_dtypes()
         lines = self.read_by_mlir(self.emitted("generic", [(d, note(d, shape), data) for d, _, data, shape, _ in rows], ALL))
         self.assertEqual(len(lines), len(rows))
         for line, (dtype, element, data, shape, values) in zip(lines, rows):
@@ -129,7 +129,7 @@ class MlirOpt(unittest.TestCase):
             self.assertIn(f"type = {tensor}}}>", line)
 
     def test_every_external_dtype_names_its_key(self):
-        rows = self.known()
+        rows = self.supported_dtypes()
         lines = self.read_by_mlir(self.emitted("generic", [(d, note(d, shape), data) for d, _, data, shape, _ in rows], "0", 'sc"ope'))
         self.assertEqual(len(lines), len(rows))
         for line, row in zip(lines, rows):

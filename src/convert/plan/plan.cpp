@@ -129,7 +129,7 @@ class Planner {
   // key is checked alone: an Error about all of them, such as too many tensors, is left to `encode`.
   Result<void> drop_unsupported() {
     HT_TRY(drop_unsupported_metadata());
-    // No reallocation: entries point into it.
+    // Entries point into this vector, so it must not reallocate.
     raw_dims_.reserve(tensors_.size());
     for (auto& tensor : tensors_) HT_TRY(drop_unsupported_type(tensor));
     return {};

@@ -38,9 +38,8 @@ struct TargetTensor {
 [[nodiscard]] std::string change_text(const Entry& before, const Entry& after);
 
 /// Converts tensors to the types of `ConvertOptions::types` and `dequantize`. Calls `lost` with the reason
-/// for each tensor that a rule converts to a dtype that does not hold every value of the old type, and for
-/// each tensor that loses its note; block encodings and `dequantize` do not count as rounding. `lost` returns
-/// the new Loss.
+/// for each lost note and for each cast by a rule that may round: its dtype does not hold every value of the
+/// old type. Block encodings and `dequantize` do not count as rounding. `lost` returns the new Loss.
 [[nodiscard]] Result<void> change_types(
     std::span<TargetTensor> tensors, const ConvertOptions& options,
     const std::function<Loss&(const TargetTensor&, Loss::Kind, const Error&)>& lost);

@@ -53,7 +53,7 @@ detail::IndexIterator<Catalog> CatalogBuilder::end() const noexcept { return cat
 Result<void> CatalogBuilder::reserve(std::size_t tensors, std::size_t name_bytes, std::size_t dims) {
   return without_bad_alloc([&]() -> Result<void> {
     catalog_.records_.reserve(tensors);
-    detail::own_names(catalog_.names_).reserve(tensors, name_bytes);
+    detail::writable_names(catalog_.names_).reserve(tensors, name_bytes);
     catalog_.dims_.reserve(dims);
     return {};
   });
@@ -128,7 +128,7 @@ Result<void> CatalogBuilder::append(const Entry& entry) {
   const std::uint64_t pattern_begin = patterns.size();
   patterns.insert(patterns.end(), entry.splat.begin(), entry.splat.end());
   dims.insert(dims.end(), entry.dims.begin(), entry.dims.end());
-  detail::own_names(names).add(entry.name);
+  detail::writable_names(names).add(entry.name);
   records.push_back({.dims_end = dims.size(),
                      .offset = entry.is_splat() ? pattern_begin : entry.offset,
                      .bytes = entry.bytes,
@@ -149,9 +149,9 @@ Result<Catalog> CatalogBuilder::build() && {
     HT_TRY(catalog_.metadata_.index());
     detail::trim(catalog_.records_);
     detail::trim(catalog_.dims_);
-    detail::own_names(catalog_.names_).trim();
+    detail::writable_names(catalog_.names_).trim();
     catalog_.metadata_.trim();
-    if (const auto duplicate = detail::own_names(catalog_.names_).index()) {
+    if (const auto duplicate = detail::writable_names(catalog_.names_).index()) {
       const Entry entry = catalog_[*duplicate];
       auto error = Error(ErrorCode::duplicate_tensor, "names_are_unique",
                          format_text("tensor name '{}' occurs twice", entry.name))

@@ -153,7 +153,7 @@ std::optional<std::size_t> Metadata::index_of(std::string_view key) const noexce
 
 Result<void> Metadata::reserve(std::size_t values, std::size_t key_bytes, std::size_t value_bytes) {
   return without_bad_alloc([&]() -> Result<void> {
-    detail::own_names(keys_).reserve(values, key_bytes);
+    detail::writable_names(keys_).reserve(values, key_bytes);
     types_.reserve(values);
     ends_.reserve(values);
     values_.reserve(value_bytes);
@@ -184,7 +184,7 @@ Result<void> Metadata::append(std::string_view key, MetaType type, Bytes length,
     values_.insert(values_.end(), length.begin(), length.end());
     values_.insert(values_.end(), value.begin(), value.end());
     ends_.push_back(values_.size());
-    detail::own_names(keys_).add(key);
+    detail::writable_names(keys_).add(key);
     types_.push_back(type);
     return {};
   });
@@ -192,7 +192,7 @@ Result<void> Metadata::append(std::string_view key, MetaType type, Bytes length,
 
 Result<void> Metadata::index() {
   return without_bad_alloc([&]() -> Result<void> {
-    const auto duplicate = detail::own_names(keys_).index();
+    const auto duplicate = detail::writable_names(keys_).index();
     if (!duplicate) return {};
     return fail(Error(ErrorCode::duplicate_key, "metadata_keys_are_unique",
                       format_text("metadata key '{}' occurs twice", (*keys_)[*duplicate]))
@@ -201,7 +201,7 @@ Result<void> Metadata::index() {
 }
 
 void Metadata::trim() {
-  if (keys_) detail::own_names(keys_).trim();
+  if (keys_) detail::writable_names(keys_).trim();
   detail::trim(types_);
   detail::trim(ends_);
   detail::trim(values_);

@@ -12,11 +12,11 @@ std::size_t first_slot(std::uint64_t hash, std::size_t slots) noexcept {
   return static_cast<std::size_t>((hash >> 32) * slots >> 32);
 }
 
-std::uint64_t slot_value(std::uint64_t hash, std::size_t number) noexcept {
-  return hash << 32 | static_cast<std::uint32_t>(number + 1);
+std::uint64_t slot_value(std::uint64_t hash, std::size_t position) noexcept {
+  return hash << 32 | static_cast<std::uint32_t>(position + 1);
 }
 
-std::size_t number_in(std::uint64_t slot) noexcept { return static_cast<std::uint32_t>(slot) - 1; }
+std::size_t position_in(std::uint64_t slot) noexcept { return static_cast<std::uint32_t>(slot) - 1; }
 
 bool same_half_hash(std::uint64_t slot, std::uint64_t hash) noexcept {
   return slot >> 32 == (hash & 0xFFFF'FFFF);
@@ -38,7 +38,7 @@ void detail::NameStore::add(std::string_view name) {
 std::optional<std::size_t> detail::NameStore::index() {
   hash_ = KeyedHash(bytes_of(text_));
   const std::size_t count = ends_.size();
-  // A slot stores a number of 32 bits.
+  // A slot stores a position in 32 bits.
   if (count >= UINT32_MAX) throw std::length_error("too many names");
   slots_.assign(count + count / 2 + 1, 0);
   std::optional<std::size_t> duplicate;
@@ -54,7 +54,7 @@ std::optional<std::size_t> detail::NameStore::index() {
       std::size_t slot = first_slot(hashes[i], slots_.size());
       while (slots_[slot] != 0) {
         if (!duplicate && same_half_hash(slots_[slot], hashes[i]) &&
-            (*this)[number_in(slots_[slot])] == (*this)[begin + i]) {
+            (*this)[position_in(slots_[slot])] == (*this)[begin + i]) {
           duplicate = begin + i;
         }
         slot = slot + 1 == slots_.size() ? 0 : slot + 1;
@@ -71,8 +71,8 @@ std::optional<std::size_t> detail::NameStore::find(std::string_view name) const 
   const std::uint64_t hash = hash_(name);
   for (std::size_t slot = first_slot(hash, slots_.size()); slots_[slot] != 0;
        slot = slot + 1 == slots_.size() ? 0 : slot + 1) {
-    const std::size_t number = number_in(slots_[slot]);
-    if (same_half_hash(slots_[slot], hash) && (*this)[number] == name) return number;
+    const std::size_t position = position_in(slots_[slot]);
+    if (same_half_hash(slots_[slot], hash) && (*this)[position] == name) return position;
   }
   return std::nullopt;
 }
@@ -95,7 +95,7 @@ const detail::NameStore& detail::names_in(const std::shared_ptr<NameStore>& name
   return names ? *names : none;
 }
 
-detail::NameStore& detail::own_names(std::shared_ptr<NameStore>& names) {
+detail::NameStore& detail::writable_names(std::shared_ptr<NameStore>& names) {
   if (!names) {
     names = std::make_shared<NameStore>();
   } else if (names.use_count() > 1) {

@@ -61,6 +61,6 @@ class NameStore {
 [[nodiscard]] const NameStore& names_in(const std::shared_ptr<NameStore>& names) noexcept;
 /// The same, for changes. Copies of a catalog or of metadata share a NameStore. If `names` is shared, this
 /// function first replaces it with a copy. Throws std::bad_alloc.
-[[nodiscard]] NameStore& own_names(std::shared_ptr<NameStore>& names);
+[[nodiscard]] NameStore& writable_names(std::shared_ptr<NameStore>& names);
 
 }  // namespace ht::inline v1::detail

@@ -14,7 +14,7 @@
 
 namespace ht::inline v1 {
 
-struct Packed {
+struct PackedText {
   std::unique_ptr<std::byte[]> memory;
   std::size_t size = 0;
 
@@ -24,8 +24,8 @@ struct Packed {
 class Packer {
  public:
   /// Allocates memory for the contents of a JSON text of this size. A number takes at most as many bytes as
-  /// its digits. A short string and its length fit in the space of its quotes and comma; the extra room is
-  /// for long strings.
+  /// its digits. A short string and its length fit in the space of the string with its quotes and comma; the
+  /// extra room is for long strings.
   explicit Packer(std::size_t text_bytes)
       : room_(text_bytes + text_bytes / 64 + 64), memory_(new std::byte[room_]) {}
 
@@ -43,7 +43,7 @@ class Packer {
     size_ += text.size();
   }
 
-  [[nodiscard]] Packed finish() && noexcept { return {std::move(memory_), size_}; }
+  [[nodiscard]] PackedText finish() && noexcept { return {std::move(memory_), size_}; }
 
  private:
   void make_room(std::size_t bytes) {

@@ -68,16 +68,16 @@ Result<void> add_metadata(const std::vector<Pair>& pairs, ByteOrder order,
     if (!is_shared(value)) value_bytes += value.bytes().size();
   }
   HT_TRY(metadata.reserve(pairs.size(), key_bytes, value_bytes));
-  std::vector<std::byte> reversed;
+  std::vector<std::byte> swapped;
   for (const auto& [key, value] : pairs) {
     if (is_shared(value)) {
       HT_TRY(metadata.add(key, value, owner));
     } else if (order == ByteOrder::little) {
       HT_TRY(metadata.add(key, value));
     } else {
-      reversed.assign(value.bytes().begin(), value.bytes().end());
-      reverse_value(value.type(), reversed, order);
-      HT_TRY(metadata.add(key, MetaValue(value.type(), reversed)));
+      swapped.assign(value.bytes().begin(), value.bytes().end());
+      byte_swap_value(value.type(), swapped, order);
+      HT_TRY(metadata.add(key, MetaValue(value.type(), swapped)));
     }
   }
   return {};
@@ -107,15 +107,15 @@ Result<std::uint64_t> read_alignment(const std::vector<Pair>& pairs, const Metad
 struct Row {
   std::string_view name;
   std::uint32_t rank = 0;
-  std::array<std::int64_t, max_rank> extents{};  // outermost first
+  std::array<std::int64_t, max_rank> dims{};  // outermost first
   std::uint32_t type = 0;
   std::uint64_t offset = 0;
   std::uint64_t at = 0;
 
-  [[nodiscard]] std::span<const std::int64_t> dims() const noexcept { return std::span(extents).first(rank); }
+  [[nodiscard]] std::span<const std::int64_t> extents() const noexcept { return std::span(dims).first(rank); }
   [[nodiscard]] std::uint64_t at_rank() const noexcept { return at + min_text_bytes + name.size(); }
   [[nodiscard]] std::uint64_t at_dims() const noexcept { return at_rank() + sizeof(rank); }
-  [[nodiscard]] std::uint64_t at_type() const noexcept { return at_dims() + rank * sizeof(extents[0]); }
+  [[nodiscard]] std::uint64_t at_type() const noexcept { return at_dims() + rank * sizeof(dims[0]); }
   [[nodiscard]] std::uint64_t at_offset() const noexcept { return at_type() + sizeof(type); }
 };
 
@@ -125,7 +125,7 @@ Row read_row(Reader& reader) {
   row.at = reader.at();
   row.name = reader.text("");
   row.rank = reader.number<std::uint32_t>("");
-  for (std::size_t i = row.rank; i > 0; --i) row.extents[i - 1] = reader.number<std::int64_t>("");
+  for (std::size_t i = row.rank; i > 0; --i) row.dims[i - 1] = reader.number<std::int64_t>("");
   row.type = reader.number<std::uint32_t>("");
   row.offset = reader.number<std::uint64_t>("");
   return row;
@@ -142,21 +142,21 @@ Result<TensorType> check_type(const Row& row) {
 Result<std::uint64_t> check_shape(const Row& row, const Encoding& encoding) {
   const auto refuse = [&](ErrorCode code, std::string_view rule, std::string_view why) {
     return fail(broken(code, rule, {row.at_dims(), row.name}, "tensor '{}', {} [{}]: {}", row.name,
-                       encoding.name, fmt::join(row.dims(), ", "), why));
+                       encoding.name, fmt::join(row.extents(), ", "), why));
   };
-  if (std::ranges::any_of(row.dims(), [](std::int64_t dim) { return dim < 0; })) {
+  if (std::ranges::any_of(row.extents(), [](std::int64_t dim) { return dim < 0; })) {
     return refuse(ErrorCode::bad_shape, "dims_are_not_negative", "a dimension is negative");
   }
-  if (!element_count(row.dims())) {
+  if (!element_count(row.extents())) {
     return refuse(ErrorCode::size_overflow, "elements_fit_63_bits", "element count exceeds 2^63-1");
   }
-  const std::int64_t elements_in_a_row = row.rank == 0 ? 1 : row.dims().back();
+  const std::int64_t elements_in_a_row = row.rank == 0 ? 1 : row.extents().back();
   if (elements_in_a_row % encoding.block_elements != 0) {
     return refuse(
         ErrorCode::bad_shape, "gguf_rows_are_whole_blocks",
         format_text("rows are not multiples of the block size, {} elements", encoding.block_elements));
   }
-  const auto bytes = block_bytes(row.dims(), encoding);
+  const auto bytes = block_bytes(row.extents(), encoding);
   if (!bytes) {
     return refuse(ErrorCode::size_overflow, "data_size_fits_63_bits", "size exceeds 2^63-1 bytes");
   }
@@ -198,7 +198,7 @@ Result<void> add_tensor(const Row& row, ByteOrder order, DataPlan& plan, Catalog
   return builder.add({.name = row.name,
                       .dtype = type.dtype,
                       .encoding = type.encoding.tag,
-                      .dims = row.dims(),
+                      .dims = row.extents(),
                       .byte_order = order,
                       .offset = offset,
                       .bytes = bytes});

@@ -21,14 +21,14 @@ GgufFile with_text(const std::string& text, std::endian order = std::endian::lit
   return file.tensor("t", {16}, 0, 0).pad(alignment.value_or(32)).zeros(64);
 }
 
-struct After {
+struct EditedFile {
   Catalog catalog;
   std::vector<std::byte> header;
   std::uint64_t replaced_bytes = 0;
 };
 
-Result<After> after(const std::vector<std::byte>& file, const std::vector<MetadataEdit>& edits,
-                    bool grow = false) {
+Result<EditedFile> after(const std::vector<std::byte>& file, const std::vector<MetadataEdit>& edits,
+                         bool grow = false) {
   const auto catalog = std::get<Catalog>(parse(file, file.size()).value());
   const auto metadata = HT_TRY(apply_edits(catalog.metadata(), edits));
   auto header = HT_TRY(edit({file, file.size(), catalog, metadata, grow}));
@@ -42,7 +42,7 @@ Result<After> after(const std::vector<std::byte>& file, const std::vector<Metada
     EXPECT_EQ(now[0].byte_order, catalog[0].byte_order);
     EXPECT_EQ(now[0].name, catalog[0].name);
   }
-  return After{std::move(now), std::move(header.bytes), header.replaced_bytes};
+  return EditedFile{std::move(now), std::move(header.bytes), header.replaced_bytes};
 }
 
 // Returns the metadata without the padding value.

@@ -102,7 +102,7 @@ Result<void> write_metadata(const Metadata& metadata, std::uint64_t alignment, W
   return {};
 }
 
-Result<void> exceeds_63_bits() {
+Result<void> fail_too_large() {
   return fail(Error(ErrorCode::size_overflow, "encoded_size_fits_63_bits", "file size exceeds 2^63-1 bytes")
                   .with_hint("write fewer or smaller tensors to one file"));
 }
@@ -118,7 +118,7 @@ Result<void> write_tensors(const Catalog& catalog, ByteOrder order, std::uint64_
     for (const auto dim : entry.dims | std::views::reverse) out.number(dim);
     out.number(type.id);
     out.number(plan.next);
-    if (!plan.place(entry.bytes)) return exceeds_63_bits();
+    if (!plan.place(entry.bytes)) return fail_too_large();
   }
   return {};
 }
@@ -129,7 +129,7 @@ Result<void> place_data(const Catalog& catalog, std::uint64_t alignment, Encoded
   encoded.offsets.reserve(catalog.size());
   for (const Entry& entry : catalog) {
     encoded.offsets.push_back(plan.next_in_file());
-    if (!plan.place(entry.bytes)) return exceeds_63_bits();
+    if (!plan.place(entry.bytes)) return fail_too_large();
   }
   encoded.file_bytes = plan.next_in_file();
   return {};

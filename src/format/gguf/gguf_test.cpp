@@ -206,7 +206,7 @@ Result<Catalog> parse_on_request(const GgufFile& file, std::vector<std::uint64_t
   }
 }
 
-bool part_of(Bytes whole, Bytes part) {
+bool is_part_of(Bytes whole, Bytes part) {
   return part.data() >= whole.data() && part.data() + part.size() <= whole.data() + whole.size();
 }
 
@@ -224,8 +224,8 @@ TEST(Gguf, large_values_refer_to_the_memory_of_an_owner) {
     EXPECT_EQ(metadata, testing::parse_gguf(file)->metadata());
     const auto value = metadata.find("large").value();
     EXPECT_EQ(value.text(), large);
-    EXPECT_EQ(part_of(bytes, value.bytes()), order == std::endian::little);
-    EXPECT_FALSE(part_of(bytes, metadata.find("small")->bytes()));
+    EXPECT_EQ(is_part_of(bytes, value.bytes()), order == std::endian::little);
+    EXPECT_FALSE(is_part_of(bytes, metadata.find("small")->bytes()));
   }
 }
 

@@ -83,7 +83,7 @@ std::string_view read_key(Reader& reader) {
 
 // Byte-swaps a number that is in the order `from`, and returns its value.
 template <WireNumber T>
-T reverse_number(MutableBytes bytes, ByteOrder from) noexcept {
+T byte_swap_number(MutableBytes bytes, ByteOrder from) noexcept {
   const T number = load_in<T>(from, bytes);
   std::ranges::reverse(bytes.first(sizeof(T)));
   return number;
@@ -119,7 +119,7 @@ void skip_row(Reader& reader) {
 
 Bytes Reader::take(std::uint64_t bytes, std::string_view field) {
   if (!ok()) return {};
-  if (bytes > left()) {
+  if (bytes > left_in_file()) {
     stop(broken(ErrorCode::truncated, "header_is_complete", {file_bytes_},
                 "header is incomplete: {} at byte {} needs {} bytes but the file has {} bytes", field, at_,
                 bytes, file_bytes_));
@@ -127,7 +127,7 @@ Bytes Reader::take(std::uint64_t bytes, std::string_view field) {
     stop(broken(ErrorCode::header_too_large, "gguf_header_is_within_the_limit", {at_},
                 "header exceeds the limit of {} bytes: {} at byte {} has {} bytes", max_header_bytes_, field,
                 at_, bytes));
-  } else if (bytes > bytes_left()) {
+  } else if (bytes > left_in_prefix()) {
     needed_ = at_ + bytes;
   } else {
     const Bytes taken = prefix_.subspan(at_, static_cast<std::size_t>(bytes));
@@ -186,9 +186,9 @@ void Reader::skip_texts(std::uint64_t count, std::string_view field) {
 }
 
 void Reader::check_room_for(std::uint64_t count, std::uint64_t min_item_bytes, std::string_view items) {
-  if (count <= left() / min_item_bytes) return;
+  if (count <= left_in_file() / min_item_bytes) return;
   stop(broken(ErrorCode::truncated, "gguf_counts_fit_in_the_file", {at_},
-              "header declares {} {} but only {} bytes follow", count, items, left()));
+              "header declares {} {} but only {} bytes follow", count, items, left_in_file()));
 }
 
 void Reader::extend_request(std::uint64_t bytes) noexcept {
@@ -204,7 +204,8 @@ Result<ParseResult> Reader::stop_reason() && {
 std::vector<Pair> read_pairs(Reader& reader, std::uint64_t count) {
   std::vector<Pair> pairs;
   // Bounded by the bytes read so far, whatever count the file declares.
-  pairs.reserve(std::min<std::size_t>(static_cast<std::size_t>(count), reader.bytes_left() / min_pair_bytes));
+  pairs.reserve(
+      std::min<std::size_t>(static_cast<std::size_t>(count), reader.left_in_prefix() / min_pair_bytes));
   for (std::uint64_t i = 0; i < count && reader.ok(); ++i) {
     const auto key = read_key(reader);
     const MetaType type = read_type(reader);
@@ -225,18 +226,18 @@ std::string_view pair_fault(const Metadata::Item& item) {
 }
 
 // NOLINTNEXTLINE(misc-no-recursion)
-std::size_t reverse_value(MetaType type, MutableBytes value, ByteOrder from) noexcept {
+std::size_t byte_swap_value(MetaType type, MutableBytes value, ByteOrder from) noexcept {
   if (const auto bytes = fixed_bytes(type); bytes != 0) {
     std::ranges::reverse(value.first(bytes));
     return bytes;
   }
   if (type == MetaType::string) {
-    return min_text_bytes + static_cast<std::size_t>(reverse_number<std::uint64_t>(value, from));
+    return min_text_bytes + static_cast<std::size_t>(byte_swap_number<std::uint64_t>(value, from));
   }
-  const auto element = static_cast<MetaType>(reverse_number<std::uint32_t>(value, from));
-  const auto count = reverse_number<std::uint64_t>(value.subspan(sizeof(std::uint32_t)), from);
+  const auto element = static_cast<MetaType>(byte_swap_number<std::uint32_t>(value, from));
+  const auto count = byte_swap_number<std::uint64_t>(value.subspan(sizeof(std::uint32_t)), from);
   std::size_t at = array_header_bytes;
-  for (std::uint64_t i = 0; i < count; ++i) at += reverse_value(element, value.subspan(at), from);
+  for (std::uint64_t i = 0; i < count; ++i) at += byte_swap_value(element, value.subspan(at), from);
   return at;
 }
 
@@ -260,7 +261,7 @@ void skip_tensors(Reader& reader, std::uint64_t count) {
     const std::uint64_t passed = reader.at() - begin;
     skip_row(reader);
     if (reader.ok()) continue;
-    // Rows have similar sizes. They fit in the file, so the product does not overflow.
+    // Rows have similar sizes. A product that overflows makes a wrong estimate, which affects speed only.
     reader.extend_request((count - i) * min_tensor_bytes);
     if (i > 0) reader.extend_request(passed / i * (count - i));
   }

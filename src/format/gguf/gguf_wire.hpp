@@ -61,9 +61,9 @@ class Reader {
   /// Whether the reader has not stopped.
   [[nodiscard]] bool ok() const noexcept { return needed_ == 0 && !error_; }
   [[nodiscard]] std::size_t at() const noexcept { return at_; }
-  /// Bytes left in the file, and bytes left in the prefix read so far.
-  [[nodiscard]] std::uint64_t left() const noexcept { return file_bytes_ - at_; }
-  [[nodiscard]] std::size_t bytes_left() const noexcept { return prefix_.size() - at_; }
+  /// Bytes after the current position in the file, and in the prefix read so far.
+  [[nodiscard]] std::uint64_t left_in_file() const noexcept { return file_bytes_ - at_; }
+  [[nodiscard]] std::size_t left_in_prefix() const noexcept { return prefix_.size() - at_; }
   /// The bytes from `begin` to the current position.
   [[nodiscard]] Bytes since(std::size_t begin) const noexcept { return prefix_.subspan(begin, at_ - begin); }
   void go_back(std::size_t begin) noexcept { at_ = begin; }
@@ -117,7 +117,7 @@ struct Pair {
 [[nodiscard]] std::string_view pair_fault(const Metadata::Item& item);
 
 /// Byte-swaps a value that is in the order `from`. Returns the size of the value; `value` may be longer.
-std::size_t reverse_value(MetaType type, MutableBytes value, ByteOrder from) noexcept;
+std::size_t byte_swap_value(MetaType type, MutableBytes value, ByteOrder from) noexcept;
 
 /// Writes a header from its first byte.
 class Writer {
@@ -137,7 +137,7 @@ class Writer {
     text(key);
     number(static_cast<std::uint32_t>(value.type()));
     const MutableBytes written = raw(value.bytes());
-    if (order_ == ByteOrder::big) reverse_value(value.type(), written, ByteOrder::little);
+    if (order_ == ByteOrder::big) byte_swap_value(value.type(), written, ByteOrder::little);
   }
   MutableBytes raw(Bytes bytes) {
     const MutableBytes place = grow(bytes.size());

@@ -26,7 +26,7 @@ enum Field : std::size_t {
 
 constexpr std::uint32_t flag_payload_crc = 1;
 
-Result<void> check_frame(Bytes bytes) {
+Result<void> check_magic_checksum_and_version(Bytes bytes) {
   if (!std::ranges::equal(bytes.first(magic.size()), bytes_of(magic))) {
     return fail(broken(ErrorCode::bad_magic, "magic_is_htensor", {at_magic},
                        "file does not start with the magic 'HTENSOR'"));
@@ -162,7 +162,7 @@ Result<Header> describe(const DTypeInfo& dtype, std::span<const std::int64_t> di
 
 Result<Header> decode(std::span<const std::byte, header_bytes> bytes, std::span<const DTypeInfo> users,
                       bool require_known_dtype) {
-  HT_TRY(check_frame(bytes));
+  HT_TRY(check_magic_checksum_and_version(bytes));
   HT_TRY(check_flags(bytes));
   Header header{.dtype = static_cast<DTypeTag>(bytes[at_dtype])};
   const auto dtype = find_dtype(header.dtype, users);

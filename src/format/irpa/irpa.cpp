@@ -26,7 +26,7 @@ struct Header {
   Range storage{};
 };
 
-Result<void> check_frame(Bytes header, std::uint64_t base) {
+Result<void> check_magic_version_and_size(Bytes header, std::uint64_t base) {
   if (!std::ranges::equal(header.first(magic.size()), bytes_of(magic))) {
     return fail(broken(ErrorCode::bad_magic, "irpa_headers_begin_with_the_magic", {base},
                        "IRPA header at byte {} does not start with the magic 'IRPA'", base));
@@ -78,7 +78,7 @@ Result<void> check_count(const Header& header, std::uint64_t base) {
 }
 
 Result<Header> read_header(Bytes bytes, std::uint64_t base, std::uint64_t file_bytes, bool allow_incomplete) {
-  HT_TRY(check_frame(bytes, base));
+  HT_TRY(check_magic_version_and_size(bytes, base));
   Header header{.entry_count = load_le<std::uint64_t>(bytes.subspan(at_entry_count))};
   header.entries = HT_TRY(segment(bytes, base, at_entries, "entry table"));
   header.metadata = HT_TRY(segment(bytes, base, at_metadata, "metadata"));
@@ -215,13 +215,13 @@ class EntryReader {
 
  private:
   /// One entry: its bytes and their offset in the file.
-  struct Raw {
+  struct RawEntry {
     Bytes bytes;
     std::uint64_t offset;
     std::uint64_t number;
   };
 
-  [[nodiscard]] Result<Raw> next(Bytes rest, std::uint64_t offset, std::uint64_t number) const {
+  [[nodiscard]] Result<RawEntry> next(Bytes rest, std::uint64_t offset, std::uint64_t number) const {
     const auto outside = [&](std::uint64_t size) {
       return fail(broken(ErrorCode::bad_header, "irpa_entries_are_in_their_table", {offset},
                          "entry {} needs {} bytes but only {} bytes of the entry table are left", number,
@@ -241,10 +241,10 @@ class EntryReader {
                          entry_bytes[kind]));
     }
     if (size > rest.size()) return outside(size);
-    return Raw{rest.first(static_cast<std::size_t>(size)), offset, number};
+    return RawEntry{rest.first(static_cast<std::size_t>(size)), offset, number};
   }
 
-  Result<void> add(const Raw& raw) {
+  Result<void> add(const RawEntry& raw) {
     const auto name = HT_TRY(text(raw, at_name, "name"));
     const auto note = HT_TRY(text(raw, at_note, "metadata"));
     const Kind kind{load_le<std::uint32_t>(raw.bytes.subspan(at_kind))};
@@ -263,7 +263,7 @@ class EntryReader {
     return add_described(entry, note);
   }
 
-  [[nodiscard]] Result<std::string_view> text(const Raw& raw, std::size_t field,
+  [[nodiscard]] Result<std::string_view> text(const RawEntry& raw, std::size_t field,
                                               std::string_view label) const {
     const Range range = load_range(raw.bytes.subspan(field));
     if (range.length == 0) return std::string_view();
@@ -276,8 +276,8 @@ class EntryReader {
     return as_text(*found);
   }
 
-  // Keeps memory proportional to the file size, even if all entries name the same bytes.
-  Result<void> count_metadata(const Raw& raw, std::uint64_t bytes) {
+  // Keeps memory proportional to the file size, even if all entries refer to the same bytes.
+  Result<void> count_metadata(const RawEntry& raw, std::uint64_t bytes) {
     constexpr std::uint64_t always_allowed = 4096;
     metadata_used_ += bytes;
     if (metadata_used_ <= 2 * metadata_.size() + always_allowed) return {};
@@ -287,7 +287,7 @@ class EntryReader {
                        raw.number, metadata_used_, metadata_.size()));
   }
 
-  Result<void> fill_splat(const Raw& raw, Entry& entry) const {
+  Result<void> fill_splat(const RawEntry& raw, Entry& entry) const {
     const auto bytes = std::to_integer<std::size_t>(raw.bytes[at_pattern_length]);
     if (bytes > max_pattern_bytes || !std::has_single_bit(bytes)) {
       return fail(broken(ErrorCode::bad_header, "irpa_patterns_have_1_2_4_8_or_16_bytes",
@@ -305,7 +305,7 @@ class EntryReader {
     return {};
   }
 
-  Result<void> fill_data(const Raw& raw, Entry& entry) const {
+  Result<void> fill_data(const RawEntry& raw, Entry& entry) const {
     const Range data = load_range(raw.bytes.subspan(at_data));
     if (data.length == 0) return {};
     if (!checked::range_fits(data.offset, data.length, header_.storage.length)) {
@@ -319,7 +319,7 @@ class EntryReader {
     return {};
   }
 
-  Result<void> fill_external(const Raw& raw, Entry& entry) {
+  Result<void> fill_external(const RawEntry& raw, Entry& entry) {
     const Range range = load_range(raw.bytes.subspan(at_external));
     if (!checked::add(range.offset, range.length)) {
       return fail(broken(ErrorCode::bad_offset, "irpa_external_ranges_end_in_64_bits",
@@ -333,7 +333,7 @@ class EntryReader {
     return {};
   }
 
-  Result<std::uint32_t> file_of(const Raw& raw) {
+  Result<std::uint32_t> file_of(const RawEntry& raw) {
     const auto path = HT_TRY(text(raw, at_path, "path"));
     Range range = load_range(raw.bytes.subspan(at_path));
     range.offset += header_.metadata.offset;
@@ -352,11 +352,11 @@ class EntryReader {
   }
 
   const std::optional<Description>& cached_description(std::string_view metadata, std::uint64_t bytes) {
-    for (const auto& known : known_) {
+    for (const auto& known : cache_) {
       if (known.bytes == bytes && known.metadata == metadata) return known.description;
     }
-    auto& known = known_[oldest_];
-    oldest_ = (oldest_ + 1) % known_.size();
+    auto& known = cache_[oldest_];
+    oldest_ = (oldest_ + 1) % cache_.size();
     known = {metadata, bytes, read_description(metadata, bytes, scratch_)};
     return known.description;
   }
@@ -384,12 +384,12 @@ class EntryReader {
   std::map<std::string_view, std::uint32_t> file_named_;
   json::Scratch scratch_;
   // Cache of recent descriptions: a model has few shapes, so metadata repeats.
-  struct Known {
+  struct CachedDescription {
     std::string_view metadata;
     std::uint64_t bytes = 0;
     std::optional<Description> description;
   };
-  std::array<Known, 4> known_{};
+  std::array<CachedDescription, 4> cache_{};
   std::size_t oldest_ = 0;
 };
 

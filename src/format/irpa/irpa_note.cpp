@@ -102,7 +102,7 @@ class JsonReader {
  public:
   JsonReader(std::string_view text, json::Scratch& scratch) : document_(bytes_of(text), scratch) {}
 
-  // False if the text is not JSON or a member has the wrong type.
+  // False if the text is not JSON, or a known member has the wrong type or occurs twice.
   bool read() {
     return !document_.each<Unreadable>(
         [this](std::string_view key, json::Value& value) { return member(key, value); }, unreadable);
@@ -114,12 +114,12 @@ class JsonReader {
  private:
   // Carries no reason: metadata that cannot be read is kept verbatim.
   struct Unreadable {};
-  using Failed = std::optional<Unreadable>;
+  using Failure = std::optional<Unreadable>;
 
   static Unreadable unreadable(const json::Problem& /*problem*/) { return {}; }
-  static Failed unreadable_unless(bool is_read) { return is_read ? std::nullopt : Failed(Unreadable{}); }
+  static Failure unreadable_unless(bool is_read) { return is_read ? std::nullopt : Failure(Unreadable{}); }
 
-  Failed member(std::string_view key, json::Value& value) {
+  Failure member(std::string_view key, json::Value& value) {
     if (key == "type") return text(value, members.type);
     if (key == "dtype") return text(value, members.dtype);
     if (key == "shape") return dims(value, members.shape);
@@ -130,20 +130,20 @@ class JsonReader {
     return unreadable_unless(!document_.check(value));
   }
 
-  Failed text(json::Value& value, std::optional<std::string_view>& into) {
+  Failure text(json::Value& value, std::optional<std::string_view>& into) {
     const auto found = document_.text(value);
     if (!found || into) return Unreadable{};
     into = *found;
     return std::nullopt;
   }
 
-  Failed dims(json::Value& value, std::optional<Dims>& into) {
+  Failure dims(json::Value& value, std::optional<Dims>& into) {
     if (into) return Unreadable{};
     into.emplace();
     return document_.each_element<Unreadable>(
         value,
         [&](json::Value& element) {
-          const auto number = document_.natural(element);
+          const auto number = document_.unsigned_integer(element);
           return unreadable_unless(number && into->add(*number));
         },
         unreadable);
@@ -152,7 +152,7 @@ class JsonReader {
   json::Document document_;
 };
 
-// Stops before the closing bracket.
+// Reads the dims before the closing bracket. False if a dimension is invalid or beyond `max_rank`.
 bool read_canonical_dims(json::PlainReader& text, std::optional<Dims>& into) {
   auto& dims = into.emplace();
   auto dim = text.unsigned_integer();

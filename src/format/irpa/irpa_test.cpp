@@ -17,7 +17,7 @@ namespace ht::format_irpa::irpa_test {
 namespace {
 
 using testing::archive;
-using testing::Piece;
+using testing::ArchiveEntry;
 
 Catalog catalog_of(Bytes file) {
   auto parsed = parse(file, file.size());
@@ -188,24 +188,24 @@ TEST(Irpa, equal_descriptions_with_different_sizes_are_each_read) {
   const auto note = [](int rows) {
     return R"(TENSORv0:{"type": "Tensor", "dtype": "float32", "shape": [)" + std::to_string(rows) + "]}";
   };
-  std::vector<testing::Piece> pieces;
+  std::vector<testing::ArchiveEntry> entries;
   // More descriptions than the cache holds, each once with its size and once with another size.
   for (int round = 0; round < 3; ++round) {
     for (int rows = 0; rows < 7; ++rows) {
       const auto bytes = static_cast<std::uint64_t>(4 * rows);
       const auto name = std::to_string(round) + "." + std::to_string(rows);
-      pieces.push_back({.name = name, .note = note(rows), .length = bytes});
-      pieces.push_back({.name = name + ".other", .note = note(rows), .length = bytes + 1});
+      entries.push_back({.name = name, .note = note(rows), .length = bytes});
+      entries.push_back({.name = name + ".other", .note = note(rows), .length = bytes + 1});
     }
   }
-  const auto catalog = catalog_of(archive(pieces, 32));
-  ASSERT_EQ(catalog.size(), pieces.size());
-  for (std::size_t i = 0; i < pieces.size(); i += 2) {
+  const auto catalog = catalog_of(archive(entries, 32));
+  ASSERT_EQ(catalog.size(), entries.size());
+  for (std::size_t i = 0; i < entries.size(); i += 2) {
     const auto rows = static_cast<std::int64_t>(i / 2 % 7);
     EXPECT_EQ(catalog[i].dtype, F32::tag);
     EXPECT_TRUE(std::ranges::equal(catalog[i].dims, std::vector<std::int64_t>{rows})) << i;
     EXPECT_FALSE(catalog[i + 1].is_typed());
-    EXPECT_EQ(catalog[i + 1].note, pieces[i + 1].note);
+    EXPECT_EQ(catalog[i + 1].note, entries[i + 1].note);
   }
 }
 

@@ -38,7 +38,7 @@ class ByteWriter {
   std::vector<std::byte> bytes;
 };
 
-struct Piece {
+struct ArchiveEntry {
   std::uint32_t kind = 2;
   std::string name;
   std::string note{};
@@ -50,7 +50,7 @@ struct Piece {
 
 /// Returns an archive with one header. The storage has `storage` bytes of zeros and begins at a multiple
 /// of 64.
-inline std::vector<std::byte> archive(const std::vector<Piece>& pieces, std::uint64_t storage = 0,
+inline std::vector<std::byte> archive(const std::vector<ArchiveEntry>& entries, std::uint64_t storage = 0,
                                       std::uint64_t next_header = 0) {
   ByteWriter table;
   std::string metadata;
@@ -58,23 +58,23 @@ inline std::vector<std::byte> archive(const std::vector<Piece>& pieces, std::uin
     table.u64(metadata.size()).u64(text.size());
     metadata += text;
   };
-  for (const auto& piece : pieces) {
+  for (const auto& entry : entries) {
     constexpr std::uint64_t sizes[] = {60, 85, 76, 92};
-    table.align(16).u64(sizes[piece.kind]).put(piece.kind).u64(0);
-    append(piece.name);
-    append(piece.note);
+    table.align(16).u64(sizes[entry.kind]).put(entry.kind).u64(0);
+    append(entry.name);
+    append(entry.note);
     table.u64(0);
-    if (piece.kind == 1) {
-      table.u64(piece.length).text(piece.pattern).text(std::string(16 - piece.pattern.size(), '\0'));
-      table.put(static_cast<std::uint8_t>(piece.pattern.size()));
+    if (entry.kind == 1) {
+      table.u64(entry.length).text(entry.pattern).text(std::string(16 - entry.pattern.size(), '\0'));
+      table.put(static_cast<std::uint8_t>(entry.pattern.size()));
     }
-    if (piece.kind == 3) append(piece.path);
-    if (piece.kind >= 2) table.u64(piece.offset).u64(piece.length);
+    if (entry.kind == 3) append(entry.path);
+    if (entry.kind >= 2) table.u64(entry.offset).u64(entry.length);
   }
   const std::uint64_t metadata_at = first_entry + table.bytes.size();
   const std::uint64_t storage_at = (metadata_at + metadata.size() + 63) / 64 * 64;
   ByteWriter file;
-  file.text("IRPA").put(std::uint32_t{0}).u64(88).u64(next_header).u64(0).u64(pieces.size());
+  file.text("IRPA").put(std::uint32_t{0}).u64(88).u64(next_header).u64(0).u64(entries.size());
   file.u64(first_entry).u64(table.bytes.size()).u64(metadata_at).u64(metadata.size());
   file.u64(storage_at).u64(storage).fill_to(first_entry);
   file.bytes.insert(file.bytes.end(), table.bytes.begin(), table.bytes.end());

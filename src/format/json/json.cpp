@@ -30,9 +30,12 @@ std::string_view describe_error(simdjson::error_code error) {
 
 }  // namespace
 
-Document::Document(Bytes text, Bytes follows)
-    : text_(as_text(text)), capacity_(text.size() + follows.size()), own_(std::in_place), scratch_(*own_) {
-  if (follows.size() < simdjson::SIMDJSON_PADDING) copy_padded();
+Document::Document(Bytes text, Bytes bytes_after)
+    : text_(as_text(text)),
+      capacity_(text.size() + bytes_after.size()),
+      own_(std::in_place),
+      scratch_(*own_) {
+  if (bytes_after.size() < simdjson::SIMDJSON_PADDING) copy_padded();
 }
 
 Document::Document(Bytes text, Scratch& scratch)
@@ -105,7 +108,7 @@ Outcome<std::string_view> Document::key_of(Field& field) {
   return key;
 }
 
-Outcome<std::uint64_t> Document::natural(Value& value) {
+Outcome<std::uint64_t> Document::unsigned_integer(Value& value) {
   std::uint64_t number = 0;
   if (value.get_uint64().get(number))
     return tl::unexpected(problem("number is not an integer from 0 to 2^64-1"));

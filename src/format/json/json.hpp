@@ -43,9 +43,9 @@ struct Scratch {
 /// A text of one object, with optional white space around it.
 class Document {
  public:
-  /// `follows` are the bytes directly after `text` in memory. If there are enough of them for simdjson to
+  /// `bytes_after` are the bytes directly after `text` in memory. If there are enough of them for simdjson to
   /// read ahead, the text is not copied. Both must stay alive and unchanged.
-  explicit Document(Bytes text, Bytes follows = {});
+  explicit Document(Bytes text, Bytes bytes_after = {});
   /// Reuses the memory of an earlier document, whose results become invalid.
   Document(Bytes text, Scratch& scratch);
   Document(const Document&) = delete;
@@ -87,7 +87,7 @@ class Document {
     return value.type().get(type) == simdjson::SUCCESS && type == expected_type;
   }
   /// An integer from 0 to 2^64 - 1, written as digits only.
-  [[nodiscard]] Outcome<std::uint64_t> natural(Value& value);
+  [[nodiscard]] Outcome<std::uint64_t> unsigned_integer(Value& value);
   /// The unescaped string. It is valid as long as the document.
   [[nodiscard]] Outcome<std::string_view> text(Value& value);
   /// Validates a value that is not used. `depth` is its nesting depth; a member of the document has depth 2.

@@ -72,16 +72,16 @@ TEST(Json, refuses_invalid_strings) {
   expect_refusal(std::string_view("{\"a\0\":1}", 8));
 }
 
-TEST(Json, natural_numbers_are_digits_below_2_to_the_64) {
+TEST(Json, unsigned_integers_are_digits_below_2_to_the_64) {
   const auto number_in = [](const std::string& number) {
     const std::string text = "{\"a\":" + number + "}";
     Document document(bytes_of(text));
     std::optional<std::uint64_t> result;
     const auto problem = document.each<Problem>(
         [&](std::string_view, Value& value) -> std::optional<Problem> {
-          const auto natural = document.natural(value);
-          if (!natural) return natural.error();
-          result = *natural;
+          const auto parsed = document.unsigned_integer(value);
+          if (!parsed) return parsed.error();
+          result = *parsed;
           return std::nullopt;
         },
         [](const Problem& found) { return found; });

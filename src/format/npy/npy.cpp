@@ -53,7 +53,7 @@ Result<int> read_version(Bytes start) {
 }
 
 Result<void> check_limit(std::uint64_t data_offset, std::uint64_t requested_limit) {
-  const std::uint64_t limit = requested_limit == 0 ? default_header_limit : requested_limit;
+  const std::uint64_t limit = requested_limit == 0 ? default_max_header_bytes : requested_limit;
   if (data_offset <= limit) return {};
   return fail(broken(ErrorCode::header_too_large, "npy_header_is_within_the_limit", {at_length},
                      "header ends at byte {} but the limit is {} bytes", data_offset, limit));
@@ -388,10 +388,10 @@ Result<void> check_rank(const Entry& entry) {
 
 // The header is padded up to the alignment, and readers limit its size.
 Result<void> check_alignment(std::uint64_t alignment) {
-  if (alignment <= default_header_limit) return {};
+  if (alignment <= default_max_header_bytes) return {};
   return fail(Error(ErrorCode::header_too_large, "npy_alignment_is_within_the_limit",
                     format_text("alignment {} makes the header larger than the limit of {} bytes", alignment,
-                                default_header_limit))
+                                default_max_header_bytes))
                   .with_hint("use --align 4096: numpy.load accepts headers of up to 10000 bytes"));
 }
 

@@ -18,7 +18,7 @@ inline constexpr std::string_view magic = "\x93NUMPY";
 inline constexpr std::uint64_t data_alignment = 64;
 /// Limit for the bytes before the data, unless the options set one. numpy writes a few hundred bytes for a
 /// plain array; the rest allows for the padding before data with a large alignment.
-inline constexpr std::uint64_t default_header_limit = 1 << 20;
+inline constexpr std::uint64_t default_max_header_bytes = 1 << 20;
 /// numpy's own limit.
 inline constexpr std::size_t max_rank = 64;
 

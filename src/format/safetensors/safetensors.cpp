@@ -190,8 +190,8 @@ Result<ParseResult> parse(const FileParts& parts, std::uint64_t file_bytes, cons
   if (prefix.size() < data_begin)
     return Need{0, std::min(file_bytes, data_begin + simdjson::SIMDJSON_PADDING)};
   const Bytes text = prefix.subspan(length_bytes, static_cast<std::size_t>(length));
-  const Bytes follows = prefix.subspan(static_cast<std::size_t>(data_begin));
-  auto tensors = HT_TRY(ItemReader(HT_TRY(read_header(text, follows, options)), text).read());
+  const Bytes bytes_after = prefix.subspan(static_cast<std::size_t>(data_begin));
+  auto tensors = HT_TRY(ItemReader(HT_TRY(read_header(text, bytes_after, options)), text).read());
   const std::uint64_t end =
       tensors.data_end ? *tensors.data_end : HT_TRY(check_tiling(tensors.builder, data_begin));
   HT_TRY(check_end(end, file_bytes, options.allow_incomplete));

@@ -4,8 +4,8 @@
 #include "format/safetensors/safetensors_header.hpp"
 #include "format/safetensors/test_file.hpp"
 
-// The direct reader of headers agrees with the JSON parser on every text that it reads.
-static void check_plain(std::string_view text) {
+// `read_plain_header` agrees with the JSON parser on every text that it reads.
+static void check_readers_agree(std::string_view text) {
   const auto plain = ht::format_safetensors::read_plain_header(text, {});
   if (!plain) return;
   const auto by_json = ht::format_safetensors::read_json_header(ht::bytes_of(text), {}, {});
@@ -15,7 +15,7 @@ static void check_plain(std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   constexpr std::size_t length_bytes = 8;
   if (size > length_bytes) {
-    check_plain({reinterpret_cast<const char*>(data) + length_bytes, size - length_bytes});
+    check_readers_agree({reinterpret_cast<const char*>(data) + length_bytes, size - length_bytes});
   }
   ht::testing::check_format("safetensors", data, size);
   return 0;

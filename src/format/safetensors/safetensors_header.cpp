@@ -21,14 +21,14 @@ struct TensorInfo {
 // Packs the header, or reports the error and its offset.
 class HeaderReader {
  public:
-  HeaderReader(Bytes text, Bytes follows, const ParseOptions& options)
-      : document_(text, follows), pack_(text.size(), options.dtypes) {}
+  HeaderReader(Bytes text, Bytes bytes_after, const ParseOptions& options)
+      : document_(text, bytes_after), packer_(text.size(), options.dtypes) {}
 
   Result<HeaderItems> read() && {
     auto error = document_.each<Error>(
         [&](std::string_view key, json::Value& value) { return read_member(key, value); }, broken_json);
     if (error) return fail(*std::move(error));
-    return std::move(pack_).finish();
+    return std::move(packer_).finish();
   }
 
  private:
@@ -59,7 +59,7 @@ class HeaderReader {
       return broken(ErrorCode::bad_header, "tensor_info_is_an_object",
                     "header entry '{}' is not a JSON object", key);
     }
-    pack_.begin_tensor(place_of(key));
+    packer_.begin_tensor(place_of(key));
     auto failure = document_.each_field<Error>(
         value, [&](std::string_view field, json::Value& inner) { return read_info(field, inner); },
         broken_json);
@@ -86,7 +86,7 @@ class HeaderReader {
           }
           const auto text = document_.text(inner);
           if (!text) return broken_json(text.error());
-          pack_.metadata(place_of(key), *text);
+          packer_.metadata(place_of(key), *text);
           return {};
         },
         broken_json);
@@ -111,7 +111,7 @@ class HeaderReader {
     const auto text = document_.text(value);
     if (!text)
       return broken(ErrorCode::bad_dtype, "dtype_is_a_string", "tensor '{}': dtype is not a string", *name_);
-    info_.dtype = pack_.number_of_dtype(*text);
+    info_.dtype = packer_.number_of_dtype(*text);
     if (info_.dtype) return {};
     return broken(ErrorCode::bad_dtype, "safetensors_dtype_is_known", "tensor '{}': dtype '{}' is unknown",
                   *name_, *text);
@@ -131,17 +131,17 @@ class HeaderReader {
             return broken(ErrorCode::bad_shape, "safetensors_rank_is_at_most_64",
                           "tensor '{}': the shape has more than {} dimensions", *name_, max_rank);
           }
-          const auto size = document_.natural(element);
+          const auto size = document_.unsigned_integer(element);
           if (!size) return not_a_list(size.error());
           if (!checked::narrow<std::int64_t>(*size)) {
             return broken(ErrorCode::size_overflow, "safetensors_dims_fit_63_bits",
                           "tensor '{}': dimension {} exceeds 2^63-1", *name_, *size);
           }
-          pack_.dim(*size);
+          packer_.dim(*size);
           return {};
         },
         not_a_list);
-    pack_.end_dims();
+    packer_.end_dims();
     return failure;
   }
 
@@ -155,7 +155,7 @@ class HeaderReader {
     auto failure = document_.each_element<Error>(
         value,
         [&](json::Value& element) -> Failure {
-          const auto offset = document_.natural(element);
+          const auto offset = document_.unsigned_integer(element);
           if (!offset) return not_a_pair(offset.error());
           if (count == info_.offsets.size()) return not_a_pair({});
           info_.offsets[count++] = *offset;
@@ -179,12 +179,12 @@ class HeaderReader {
                     : !info_.has_shape ? "shape"
                                        : "data_offsets");
     }
-    pack_.end_tensor(*info_.dtype, info_.offsets);
+    packer_.end_tensor(*info_.dtype, info_.offsets);
     return {};
   }
 
   json::Document document_;
-  HeaderPacker pack_;
+  HeaderPacker packer_;
   TensorInfo info_;
   std::optional<std::string_view> name_;
   bool has_metadata_ = false;
@@ -197,7 +197,7 @@ constexpr std::size_t max_plain_rank = 8;
 class PlainHeaderReader {
  public:
   PlainHeaderReader(std::string_view text, const ParseOptions& options)
-      : text_begin_(text.data()), text_(text), pack_(text.size(), options.dtypes) {}
+      : text_begin_(text.data()), text_(text), packer_(text.size(), options.dtypes) {}
 
   std::optional<HeaderItems> read() && {
     if (!text_.take('{')) return std::nullopt;
@@ -205,7 +205,7 @@ class PlainHeaderReader {
       if (!read_member()) return std::nullopt;
     } while (text_.take(','));
     if (!text_.take('}') || !text_.done()) return std::nullopt;
-    return std::move(pack_).finish();
+    return std::move(packer_).finish();
   }
 
  private:
@@ -218,7 +218,7 @@ class PlainHeaderReader {
     const auto name = text_.string();
     if (!name || !text_.take(":{")) return false;
     if (*name == metadata_key) return !std::exchange(has_metadata_, true) && read_metadata();
-    pack_.begin_tensor(place_of(*name));
+    packer_.begin_tensor(place_of(*name));
     return read_tensor();
   }
 
@@ -230,7 +230,7 @@ class PlainHeaderReader {
       if (!key || !text_.take(":\"")) return false;
       const auto value = text_.string();
       if (!value) return false;
-      pack_.metadata(place_of(*key), *value);
+      packer_.metadata(place_of(*key), *value);
     } while (text_.take(','));
     return text_.take('}');
   }
@@ -239,14 +239,14 @@ class PlainHeaderReader {
   bool read_tensor() {
     if (!text_.take(R"("dtype":")")) return false;
     const auto dtype_name = text_.string();
-    const auto dtype = dtype_name ? pack_.number_of_dtype(*dtype_name) : std::nullopt;
+    const auto dtype = dtype_name ? packer_.number_of_dtype(*dtype_name) : std::nullopt;
     if (!dtype || !text_.take(R"(,"shape":[)") || !read_dims()) return false;
     if (!text_.take(R"(,"data_offsets":[)")) return false;
     const auto begin = text_.unsigned_integer();
     if (!begin || !text_.take(',')) return false;
     const auto end = text_.unsigned_integer();
     if (!end || !text_.take("]}")) return false;
-    pack_.end_tensor(*dtype, {*begin, *end});
+    packer_.end_tensor(*dtype, {*begin, *end});
     return true;
   }
 
@@ -256,17 +256,17 @@ class PlainHeaderReader {
       do {
         const auto size = text_.unsigned_integer();
         if (!size || !checked::narrow<std::int64_t>(*size) || ++rank > max_plain_rank) return false;
-        pack_.dim(*size);
+        packer_.dim(*size);
       } while (text_.take(','));
       if (!text_.take(']')) return false;
     }
-    pack_.end_dims();
+    packer_.end_dims();
     return true;
   }
 
   const char* text_begin_;
   json::PlainReader text_;
-  HeaderPacker pack_;
+  HeaderPacker packer_;
   bool has_metadata_ = false;
 };
 
@@ -311,8 +311,8 @@ std::optional<std::size_t> find_long_shape(std::string_view text) {
 
 }  // namespace
 
-Result<HeaderItems> read_json_header(Bytes text, Bytes follows, const ParseOptions& options) {
-  return HeaderReader(text, follows, options).read();
+Result<HeaderItems> read_json_header(Bytes text, Bytes bytes_after, const ParseOptions& options) {
+  return HeaderReader(text, bytes_after, options).read();
 }
 
 std::optional<HeaderItems> read_plain_header(std::string_view text, const ParseOptions& options) {
@@ -321,7 +321,7 @@ std::optional<HeaderItems> read_plain_header(std::string_view text, const ParseO
   return PlainHeaderReader(text.substr(0, last + 1), options).read();
 }
 
-Result<HeaderItems> read_header(Bytes text, Bytes follows, const ParseOptions& options) {
+Result<HeaderItems> read_header(Bytes text, Bytes bytes_after, const ParseOptions& options) {
   const std::string_view letters = as_text(text);
   if (auto items = read_plain_header(letters, options)) return *std::move(items);
   constexpr std::size_t min_searched_bytes = std::size_t{1} << 20;
@@ -331,7 +331,7 @@ Result<HeaderItems> read_header(Bytes text, Bytes follows, const ParseOptions& o
                          "the shape at byte {} has more than {} dimensions", length_bytes + *at, max_rank));
     }
   }
-  return read_json_header(text, follows, options);
+  return read_json_header(text, bytes_after, options);
 }
 
 }  // namespace ht::inline v1::format_safetensors

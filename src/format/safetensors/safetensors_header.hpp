@@ -40,10 +40,10 @@ inline constexpr std::string_view metadata_key = "__metadata__";
   return elements % 8 * static_cast<std::uint64_t>(bits) % 8 == 0;
 }
 
-/// The packed form of a member. The first number has the member's kind and the length of its name or key. The
-/// offset of the name in the text follows, then the name itself unless it can be read from the text. The rest
-/// of a tensor is its dims, each plus 1, `end_of_dims`, the number of its dtype and its two offsets. The rest
-/// of a metadata member is the length of its value and the value.
+/// The first number of a packed member: its kind and the length of its name or key. The offset of the name in
+/// the text follows, then the name itself unless it can be read from the text. The rest of a tensor is its
+/// dims, each plus 1, `end_of_dims`, the number of its dtype and its two offsets. The rest of a metadata
+/// member is the length of its value and the value.
 struct Item {
   bool is_metadata = false;
   bool is_in_text = false;
@@ -60,7 +60,7 @@ inline constexpr std::uint64_t end_of_dims = 0;
 
 /// The members of a header in order, and the totals for reserving memory.
 struct HeaderItems {
-  Packed packed;
+  PackedText packed;
   std::vector<DTypeInfo> dtypes;  // the dtypes of the tensors, each once
   std::size_t tensors = 0;
   std::size_t name_bytes = 0;
@@ -138,12 +138,13 @@ class HeaderPacker {
 };
 
 /// The members of a header. Checks that every value has the right type and that every tensor has a dtype, a
-/// shape and offsets. `follows` are the bytes directly after the text.
-[[nodiscard]] Result<HeaderItems> read_header(Bytes text, Bytes follows, const ParseOptions& options);
+/// shape and offsets. `bytes_after` are the bytes directly after the text.
+[[nodiscard]] Result<HeaderItems> read_header(Bytes text, Bytes bytes_after, const ParseOptions& options);
 
 /// The same with the JSON parser only. `read_header` reads the spelling of the safetensors library directly,
 /// and all other texts with this function.
-[[nodiscard]] Result<HeaderItems> read_json_header(Bytes text, Bytes follows, const ParseOptions& options);
+[[nodiscard]] Result<HeaderItems> read_json_header(Bytes text, Bytes bytes_after,
+                                                   const ParseOptions& options);
 
 /// The members of a header in the spelling of the safetensors library: no white space except after the
 /// object, and strings in ASCII without escapes. nullopt for any other text, valid or not.

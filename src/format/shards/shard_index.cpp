@@ -27,7 +27,7 @@ Error broken_json(const json::Problem& problem) {
 /// as 0 if the previous tensor is in the same file, otherwise as the length of the file name plus 1 and the
 /// file name.
 struct PackedMap {
-  Packed packed;
+  PackedText packed;
   std::size_t tensors = 0;
   std::size_t name_bytes = 0;
   /// The number of runs of adjacent tensors in the same file, and the total size of their file names.

@@ -63,6 +63,7 @@ struct DirectAlignment {
   std::uint64_t offset = 0;  ///< of file offsets and sizes, except the size of a read at the end of the file
   std::uint64_t memory = 0;  ///< of addresses
 
+  /// An alignment that meets both requirements: each is a power of two.
   [[nodiscard]] constexpr std::uint64_t both() const noexcept { return offset > memory ? offset : memory; }
 };
 
@@ -135,8 +136,8 @@ class Port {
   [[nodiscard]] virtual IoResult<Region> map_private(FileHandle file, std::uint64_t offset,
                                                      std::uint64_t bytes) = 0;
   virtual IoResult<void> unmap(Region region) = 0;
-  /// Replaces mapped pages by pages of the file, in one step (MAP_FIXED). `bytes` of the region may be
-  /// rounded up to whole pages.
+  /// Replaces mapped pages by pages of the file, in one step (MAP_FIXED). The system rounds `bytes` of the
+  /// region up to whole pages.
   [[nodiscard]] virtual IoResult<void> map_over(Region region, FileHandle file, std::uint64_t offset) = 0;
   /// Gives the system advice on a region, which begins and ends at page boundaries. `invalid_argument` for
   /// advice that the system does not support.

@@ -183,7 +183,7 @@ TEST(PosixPort, lists_the_names_in_a_folder) {
   EXPECT_EQ(*names, (std::vector<std::string>{".hidden", "f", "inner", "link"}));
 }
 
-TEST(PosixPort, lists_only_folders) {
+TEST(PosixPort, refuses_to_list_a_path_that_is_not_a_folder) {
   const TemporaryFolder folder;
   write_file(folder / "f", "x");
   auto& port = system_port();
@@ -238,7 +238,7 @@ TEST(PosixPort, descriptors_of_standard_streams_are_not_used) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(PosixPort, nameless_files_are_removed_on_close) {
+TEST(PosixPort, nameless_files_appear_when_they_are_named) {
   const TemporaryFolder folder;
   auto& port = system_port();
   const auto file = port.create_nameless(

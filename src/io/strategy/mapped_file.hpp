@@ -67,8 +67,8 @@ class MappedFile {
   /// Maps the range in private, writable memory. All private requests share one mapping of the file, which is
   /// not the mapping of `map`. MapDone::is_whole is false for a window or a copy.
   [[nodiscard]] Result<Strategy::MapDone> map_private(std::uint64_t offset, std::uint64_t bytes);
-  /// Applies the advice. `drop` acts only on whole pages inside the range, so that adjacent ranges keep
-  /// their pages; other advice acts on every page that the range touches. `unsupported_strategy` if the
+  /// Applies the advice. `drop` and `evict` act only on whole pages inside the range, so that adjacent ranges
+  /// keep their pages; other advice acts on every page that the range touches. `unsupported_strategy` if the
   /// system refuses, `read_failed` if pages to populate cannot be read.
   [[nodiscard]] Result<void> advise(std::uint64_t offset, std::uint64_t bytes, Strategy::Advice advice);
   /// Unmaps a window and resets `memory`. Returns false for memory that is not a window of this file.

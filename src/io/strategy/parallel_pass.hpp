@@ -38,8 +38,8 @@ struct FetchMethod {
 class Tuner {
  public:
   /// `methods` is not empty; the first one is the default, and is kept unless another one is clearly faster.
-  /// Trials of `trial_bytes` each use at most an eighth of `total_bytes`. For smaller totals, methods at the
-  /// end of the list are not tried; a small file uses the default without a trial.
+  /// All trials together, of `trial_bytes` each, use at most an eighth of `total_bytes`. For smaller totals,
+  /// methods at the end of the list are not tried; a small file uses the default without a trial.
   Tuner(std::span<const FetchMethod> methods, std::uint64_t total_bytes, std::uint64_t trial_bytes);
 
   /// The method to use next.
@@ -121,7 +121,7 @@ class ParallelPass {
   std::condition_variable_any finished_;
   Tuner tuner_;
   std::size_t next_ = 0;         // the next piece to start
-  std::size_t awaited_ = 0;      // the awaited piece
+  std::size_t awaited_ = 0;      // the piece of the last `wait_for`
   std::size_t done_before_ = 0;  // all pieces before this one are done
   std::vector<bool> done_;
   std::size_t in_flight_ = 0;

@@ -191,7 +191,7 @@ class StagedLoader {
     if (begun) return staged::Begun{};
     if (begun.error() == std::errc::resource_unavailable_try_again) {
       waiting_ = chunk;
-      return staged::NoRoom{};
+      return staged::QueueFull{};
     }
     return staged::StepFailed{refused(slot, begun.error())};
   }

@@ -51,7 +51,7 @@ using State = std::variant<Running, Draining, Done, Failed>;
 struct Begun {};        ///< a read was started
 struct BegunRest {};    ///< the rest of a short read was started
 struct NothingLeft {};  ///< no chunk is left to start
-struct NoRoom {};       ///< the system's queue is full until a read completes
+struct QueueFull {};    ///< the system's queue is full until a read completes
 struct Arrived {
   std::uint32_t slot;
 };  ///< all bytes of the slot were read
@@ -65,13 +65,13 @@ struct Delivered {};  ///< the consumer has processed the chunk
 struct StepFailed {
   Error error;
 };  ///< any other failure: starting a read, waiting, the consumer, a stop request
-using Event = std::variant<Begun, BegunRest, NothingLeft, NoRoom, Arrived, ShortRead, ReadFailed, Delivered,
-                           StepFailed>;
+using Event = std::variant<Begun, BegunRest, NothingLeft, QueueFull, Arrived, ShortRead, ReadFailed,
+                           Delivered, StepFailed>;
 
 // Effects.
 struct Begin {
   std::uint32_t slot;
-};  ///< starts the read of the next chunk: Begun, NothingLeft, NoRoom or StepFailed
+};  ///< starts the read of the next chunk: Begun, NothingLeft, QueueFull or StepFailed
 struct BeginRest {
   std::uint32_t slot;
 };  ///< starts the rest of a short read: BegunRest or StepFailed
@@ -129,7 +129,7 @@ inline Step on(Running state, const NothingLeft& /*event*/) {
   return next_step(state.ring);
 }
 
-inline Step on(const Running& state, const NoRoom& /*event*/) { return next_step(state.ring, true); }
+inline Step on(const Running& state, const QueueFull& /*event*/) { return next_step(state.ring, true); }
 
 inline Step on(const Running& state, const Arrived& event) {
   Ring ring = without_one_read(state.ring);

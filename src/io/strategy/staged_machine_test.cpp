@@ -20,7 +20,7 @@ std::vector<Event> events() {
   return {Begun{},
           BegunRest{},
           NothingLeft{},
-          NoRoom{},
+          QueueFull{},
           Arrived{0},
           ShortRead{0},
           ReadFailed{some_error()},
@@ -104,9 +104,9 @@ TEST(StagedMachine, waits_for_reads_in_flight_before_it_fails) {
 }
 
 TEST(StagedMachine, queue_accepts_a_read) {
-  const auto full = step(Running{{.slots = 2}}, NoRoom{});
+  const auto full = step(Running{{.slots = 2}}, QueueFull{});
   EXPECT_EQ(std::get<Failed>(full.next).error.rule(), "queue_accepts_a_read");
-  const auto busy = step(Running{{.slots = 2, .begun = 1, .in_flight = 1}}, NoRoom{});
+  const auto busy = step(Running{{.slots = 2, .begun = 1, .in_flight = 1}}, QueueFull{});
   EXPECT_TRUE(std::holds_alternative<Await>(busy.effect.value()));
 }
 
