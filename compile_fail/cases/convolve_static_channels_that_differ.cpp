@@ -1,4 +1,4 @@
-// Static channels of the input and the weight must match.
+// The static channels of the weight must divide those of the input.
 #include <htensor/compute/conv.hpp>
 
 using Image = ht::Tensor<ht::F32, ht::Shape<1, 4, 8, 8>>;

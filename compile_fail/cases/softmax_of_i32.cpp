@@ -1,4 +1,4 @@
-// Operations of networks compute in F32 and F64; integers need an explicit cast.
+// Operations of neural networks compute in F32 and F64; integers need an explicit cast.
 #include <htensor/compute/nn.hpp>
 
 using Ints = ht::Tensor<ht::I32, ht::Rank<2>>;

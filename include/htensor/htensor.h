@@ -349,8 +349,9 @@ HT_C_API size_t ht_model_file_count(const ht_model* model);
 /// The path of the file at `index`; NULL if `index` is not less than ht_model_file_count.
 HT_C_API const char* ht_model_file(const ht_model* model, size_t index);
 
-/// Returns the error of the first page that HT_FAULTS_ZERO_FILL replaced by zeros; HT_OK if there is none.
-/// Call it after a computation on bytes in place, and discard the results if it fails.
+/// Returns the error of the first unreadable page that was replaced by zeros, even temporarily; HT_OK if
+/// there is none. With HT_FAULTS_ZERO_FILL, call it after a computation on bytes in place, and discard the
+/// results if it fails.
 HT_C_API ht_status ht_model_fault(const ht_model* model, ht_error** error);
 /// Calls `body(context)`, which reads `bytes` bytes at `data` in place. If a page of these bytes cannot be
 /// read, the function returns an error and the process gets no SIGBUS; `body` still runs to its end and reads
@@ -881,8 +882,8 @@ typedef struct ht_convert_options {
   const char* format;
   /// The tensors to convert, by their names in the source.
   const ht_filter* filter;
-  /// The first rename and the first type rule that match a name apply. HT_NOT_FOUND for a rename that applies
-  /// to no tensor and for a rule that changes no tensor.
+  /// The first rename that matches a name applies, and the first type rule that matches the name and, with a
+  /// wildcard, the type of the tensor. HT_NOT_FOUND for a rename or a rule that applies to no tensor.
   const ht_rename* renames;
   size_t rename_count;
   const ht_type_rule* types;

@@ -86,7 +86,7 @@ struct OperationsOf<Dev, D> {
 /// Whether any single operation of slice::Core compiles. `OperationsOf::has_core`, which requires all
 /// operations, does not detect one that compiles although the slice is not listed.
 template <class Dev, class D>
-constexpr bool has_any() {
+constexpr bool has_any_core_operation() {
   if constexpr (!Compatible<Dev, D>) {
     return false;
   } else {
@@ -101,7 +101,7 @@ template <class Dev, class D>
 void expect_computes_is_exact() {
   SCOPED_TRACE(::testing::Message() << Dev::name << ' ' << D::name);
   EXPECT_EQ((Computes<Dev, slice::Core, D>), (OperationsOf<Dev, D>::has_core));
-  EXPECT_EQ((Computes<Dev, slice::Core, D>), (has_any<Dev, D>()));
+  EXPECT_EQ((Computes<Dev, slice::Core, D>), (has_any_core_operation<Dev, D>()));
   EXPECT_EQ((Computes<Dev, slice::Linear, D>), (OperationsOf<Dev, D>::has_linear));
   EXPECT_EQ((Computes<Dev, slice::Nn, D>), (OperationsOf<Dev, D>::has_nn));
   EXPECT_EQ((Computes<Dev, slice::Conv, D>), (OperationsOf<Dev, D>::has_conv));

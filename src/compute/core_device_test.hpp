@@ -69,7 +69,7 @@ template <class Dev, class D, class S>
 Tensor<std::remove_const_t<D>, S, Dev> copy_to(const Tensor<D, S>& host) {
   using DType = std::remove_const_t<D>;
   if constexpr (Transferable<Dev>) {
-    // A read-only tensor could share the memory of the host, which tests change.
+    // A copy, because a read-only tensor may share its memory with the device, and tests write to `host`.
     return must(to_device<Dev>(must(host.copy())));
   } else {
     const auto device_side = must(Tensor<DType, S, Dev>::zeros(host.shape()));

@@ -111,7 +111,7 @@ TYPED_TEST(MatmulMemory, has_one_panel_of_operands_that_blas_cannot_read) {
   expect_memory(this->result, 2 * panel, [&] { return matmul(a, b); });
 }
 
-/// Read-only memory of the caller, as of a mapped file.
+/// Read-only memory of the caller, which the library treats like a mapped file.
 struct Borrowed {
   std::vector<std::byte> memory;
   explicit Borrowed(std::size_t bytes) : memory(bytes, std::byte{1}) {}

@@ -282,7 +282,8 @@ TEST(Common, is_the_first_dtype_that_holds_both) {
 
 // Dtypes whose pairwise promotion would depend on the order. Triples of all 24 dtypes would need gigabytes of
 // compiler memory; the run-time loop of `is_the_dtype_that_holds_the_others` covers them.
-using Hard = DTypeList<U4, F6_E3M2, U8, I8, F8_E4M3, F8_E5M2FNUZ, F8_E8M0, I16, F16, BF16, F32, I64>;
+using OrderSensitiveDTypes =
+    DTypeList<U4, F6_E3M2, U8, I8, F8_E4M3, F8_E5M2FNUZ, F8_E8M0, I16, F16, BF16, F32, I64>;
 
 struct Triple {
   std::size_t a, b, c, common;
@@ -304,8 +305,9 @@ std::vector<Triple> all_triples(DTypeList<Ds...>) {
 }
 
 TEST(Common, does_not_depend_on_the_order_of_three_dtypes) {
-  const auto triples = all_triples(Hard{});
-  ASSERT_EQ(triples.size(), static_cast<std::size_t>(Hard::size * Hard::size * Hard::size));
+  const auto triples = all_triples(OrderSensitiveDTypes{});
+  constexpr std::size_t dtypes = OrderSensitiveDTypes::size;
+  ASSERT_EQ(triples.size(), dtypes * dtypes * dtypes);
   // `first_holding` ignores the order of its arguments, so equality proves that Common does too.
   for (const auto& [a, b, c, common] : triples) {
     EXPECT_EQ(common, first_holding({a, b, c})) << names[a] << " " << names[b] << " " << names[c];

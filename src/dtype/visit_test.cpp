@@ -106,7 +106,7 @@ TEST(Visit, dtype_tag_is_known) {
   EXPECT_EQ(hints.size(), 3U);
 }
 
-TEST(Visit, an_unknown_tag_has_a_hint) {
+TEST(Visit, the_hint_depends_on_the_range_of_an_unknown_tag) {
   const auto hint = [](int tag) { return std::string(unknown_dtype(tag_number(tag)).hint()); };
   EXPECT_NE(hint(0).find("incomplete"), std::string::npos);
   EXPECT_NE(hint(25).find("update htensor"), std::string::npos);

@@ -95,10 +95,11 @@ Result<Bytes> dense_view(const Elements& elements, layout::Extents extents, layo
   const bool is_dense = elements.base != nullptr && layout::is_row_major(extents, strides);
   const auto [first, shift] = is_dense ? place_of(elements, 0) : BitPlace{nullptr, 0};
   if (!is_dense || shift != 0) {
-    return fail(Error(ErrorCode::bad_state, "elements_are_contiguous",
-                      format_text("view of shape {} with strides {} is not contiguous",
-                                  layout::to_text(extents), layout::to_text(strides)))
-                    .with_hint("call copy() first"));
+    return fail(
+        Error(ErrorCode::bad_state, "elements_are_contiguous",
+              format_text("view of shape {} with strides {} is not contiguous or starts within a byte",
+                          layout::to_text(extents), layout::to_text(strides)))
+            .with_hint("call copy() first"));
   }
   return Bytes(first, static_cast<std::size_t>(bytes));
 }

@@ -45,7 +45,7 @@ enum class FaultPolicy : std::uint8_t {
   /// `Tensor::copy`, `cast`, arithmetic, `write`, `save`, `verify`.
   off,
   /// Same as `guarded`, but an unreadable page outside of all sections reads as zeros. `Model::fault` reports
-  /// the first such page.
+  /// the first replaced page, also one inside a section.
   zero_fill,
 };
 
@@ -62,7 +62,7 @@ class Section {
   Section& operator=(const Section&) = delete;
   ~Section();
 
-  /// False if out of memory: the section then covers no ranges.
+  /// False if out of memory: the section then does not cover all ranges.
   [[nodiscard]] bool has_begun() const noexcept { return has_begun_; }
   /// Ends the section and returns the first fault of one of its ranges, if any. `body_error` is the Error of
   /// a failed body, or null. If its cause is EFAULT, a system call may have failed on an unreadable page, and

@@ -139,7 +139,7 @@ struct ConvertOptions {
   /// - to a floating-point dtype: floating-point and encoded tensors, not integers and booleans
   /// - to another dtype: all dense tensors
   /// - to an encoding: floating-point tensors of two dimensions or more whose rows are whole blocks, except
-  ///   norms and biases ("norm" or ".bias" in the name)
+  ///   splats, norms ("norm" in the name) and biases (".bias" at the end of the name)
   struct TypeRule {
     std::string pattern;
     std::string type;
@@ -166,8 +166,8 @@ struct ConvertOptions {
   bool share_blocks = false;
   /// Whether an IRPA file stores dtypes and shapes of its tensors, in the form that IREE's tools read.
   bool tensor_notes = true;
-  /// The first rule that matches a name applies. A rule that changes no tensor is `not_found`, an unknown
-  /// type `bad_dtype`.
+  /// For each tensor, the first rule applies that matches its name and, with a wildcard, its type. A rule
+  /// that applies to no tensor is `not_found`, an unknown type `bad_dtype`.
   std::vector<TypeRule> types{};
   /// Encoded tensors that no rule changes are decoded to this dtype; if empty, they stay encoded. `bad_dtype`
   /// for a name that is not a dtype, such as that of a block encoding.

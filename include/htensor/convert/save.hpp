@@ -236,9 +236,9 @@ using MlirSink = std::function<Result<void>(std::string_view)>;
 /// Returns the same text as one string.
 [[nodiscard]] Result<std::string> mlir_text(const Model& model, const MlirOptions& options = {});
 
-/// Checks, before a conversion, that `emit_mlir` accepts all tensors of the planned files. The errors that
-/// `emit_mlir` returns before the first part, with the path of the planned file, and those of opening the
-/// file with `open_options`. A caller's format that does not keep all names in the header is not checked.
+/// Checks, before a conversion, that `emit_mlir` accepts all tensors of the planned files. Errors are those
+/// that `emit_mlir` returns before the first part, with the path of the planned file, and those of opening
+/// the file with `open_options`. A file of a caller's format is not checked if its header lacks names.
 [[nodiscard]] Result<void> check_mlir(const ConversionPlan& plan, const MlirOptions& options = {},
                                       const OpenOptions& open_options = {});
 

@@ -34,8 +34,8 @@
 // `to_host` (htensor/device/transfer.hpp) call the copy functions, with at least one byte and with ranges
 // inside the Storage. The library passes on the Errors of these functions. A device that shares memory with
 // the host may have `share(owner, bytes)`, which returns an empty Storage if a copy is needed. `allocate` and
-// the copies may take `const ht::ComputeOptions&` as their last argument. examples/consumer has a device like
-// this.
+// the copies may have a last parameter `const ht::ComputeOptions& options = {}`. examples/consumer has a
+// device like this.
 #pragma once
 
 #include <algorithm>

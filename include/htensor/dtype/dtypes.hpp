@@ -312,8 +312,8 @@ concept IsMiniFloat = !mini_float(ExponentBits, MantissaBits, S).name.empty();
 
 }  // namespace detail
 
-/// A boolean in a byte. Its values are the numbers 0 and 1. It has no width rank. Every stored byte except 0
-/// is true; conversions from numbers write 0 or 1.
+/// A boolean in a byte. Its values are the numbers 0 and 1. Every stored byte except 0 is true; conversions
+/// from numbers write 0 or 1.
 struct Bool {
   using Family = family::Bool;
   using Element = Boolean;
@@ -444,9 +444,9 @@ struct DTypeList {
   static constexpr int size = sizeof...(Ds);
 };
 
-/// Every dtype of the library, in the order in which `Common` searches: narrow before wide, and integers
-/// before floating-point of the same width. User-defined dtypes are not in the list; functions take them as
-/// further arguments.
+/// Every dtype of the library, in the order in which `Common` searches: Bool, then narrow before wide, and
+/// integers before floating-point of the same width. User-defined dtypes are not in the list; functions take
+/// them as further arguments.
 using AllDTypes = DTypeList<Bool, U4, I4, F4, F6_E2M3, F6_E3M2, U8, I8, F8_E4M3, F8_E5M2, F8_E4M3FNUZ,
                             F8_E5M2FNUZ, F8_E8M0, U16, I16, F16, BF16, U32, I32, F32, U64, I64, F64, C64>;
 

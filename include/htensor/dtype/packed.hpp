@@ -47,7 +47,7 @@ namespace ht::inline v1 {
 [[nodiscard]] std::optional<std::uint64_t> dense_bytes(std::span<const std::int64_t> dims, int bits) noexcept;
 
 /// Whether elements of D are packed: their width is not a whole number of bytes. True for I4, U4, F4 and the
-/// F6 dtypes, and for dtypes of users of such a width.
+/// F6 dtypes, and for user-defined dtypes of such a width.
 template <IsDType D>
 inline constexpr bool is_packed = D::bits % 8 != 0;
 

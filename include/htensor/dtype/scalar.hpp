@@ -26,7 +26,7 @@
 //   F16                         float, double         implicit, exact
 //   BF16, F8, F6, F4            float, double         static_cast, exact
 //   float, double, integers     any element           explicit constructor, rounds once
-//   small floats of one family  wider ones            implicit, exact
+//   small floats of one family  wider, if lossless    implicit, exact
 //   small floats                other small floats    static_cast, exact or rounded once
 //   I4                          signed integers       implicit, exact
 //   U4                          unsigned integers     implicit, exact

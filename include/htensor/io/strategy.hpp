@@ -115,7 +115,7 @@ class Strategy {
     /// Whether the memory is a part of a mapping of the whole source, which lives as long as the strategy.
     bool is_whole = false;
   };
-  /// `memory` contains the range; it is empty if the strategy does not keep bytes.
+  /// `memory` contains the whole range and has an owner.
   struct LoadDone {
     Memory memory;
   };

@@ -110,10 +110,10 @@ using PlaceTensor = std::function<MutableBytes(const AnyTensor& tensor)>;
 /// Loads all tensors whose names match. `mapped` brings their pages into the page cache. `read` copies the
 /// tensors into the model's own memory; later look-ups return that memory, independent of the file.
 /// `automatic` uses one of the two. If the bytes exceed the memory budget, `automatic` streams them through a
-/// ring (`LoadReport::streamed_bytes`), and the tensors are mapped. `budget_too_small` if `mapped` or `read`
-/// is named and the bytes exceed the budget. `unsupported_strategy` for `staged` and `external`: use `stream`
-/// and `load_into`. `not_found` if a filter matches no tensor. A load that failed or was cancelled can be
-/// repeated.
+/// ring (`LoadReport::streamed_bytes`) and keeps no bytes; a later access maps the tensors.
+/// `budget_too_small` if `mapped` or `read` is named and the bytes exceed the budget. `unsupported_strategy`
+/// for `staged` and `external`: use `stream` and `load_into`. `not_found` if a filter matches no tensor. A
+/// load that failed or was cancelled can be repeated.
 [[nodiscard]] Result<LoadReport> load(const Model& model, const LoadOptions& options = {});
 
 /// Passes all bytes of the matching tensors to the consumer, once, in file order. `staged` needs memory only

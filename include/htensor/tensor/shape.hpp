@@ -91,10 +91,9 @@ struct OffsetRange {
 /// exceeds 63 bits. A tensor is inside its memory if both offsets are: `Tensor::strided` checks this.
 [[nodiscard]] Result<OffsetRange> offset_range(Extents extents, Extents strides);
 
-/// The number of indices `begin, begin + step, …` before `end`. With a negative step, `end` may be -1, which
-/// includes index 0. `out_of_bounds` if an index is outside [0, extent), `end` is on the wrong side of
-/// `begin`, or the step is 0. An empty slice, with `begin` equal to `end`, has the count 0 and is valid up to
-/// `begin` equal to the extent.
+/// The number of indices `begin, begin + step, …` before `end`; 0 if `begin` equals `end`. `out_of_bounds`
+/// unless 0 ≤ begin ≤ end ≤ extent or, with a negative step, -1 ≤ end ≤ begin < extent. An `end` of -1
+/// includes index 0. Steps of 0 and -2^63 are `out_of_bounds` too.
 [[nodiscard]] Result<std::int64_t> count_slice(std::int64_t extent, std::int64_t begin, std::int64_t end,
                                                std::int64_t step);
 

@@ -304,8 +304,8 @@ class Tensor {
   }
 
   /// The element at this index. Debug builds assert that the index is valid; `at` always checks. A reference
-  /// for whole bytes. For packed elements, a proxy that can be assigned if the tensor is mutable, else the
-  /// value. An invalid index in a release build is undefined behaviour.
+  /// for elements of whole bytes. For packed elements, a proxy that can be assigned if the tensor is mutable,
+  /// else the value. An invalid index in a release build is undefined behaviour.
   template <std::integral... Is>
     requires(sizeof...(Is) == rank && HostAccessible<Dev>)
   [[nodiscard]] decltype(auto) operator()(Is... index) const noexcept {

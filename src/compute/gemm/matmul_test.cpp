@@ -144,19 +144,19 @@ void expect_gemm_within_bound(GemmOptions options) {
   }
 }
 
-RC_GTEST_PROP(Gemm, equals_the_reference_with_blas, ()) {
+RC_GTEST_PROP(Gemm, is_within_the_error_bound_with_blas, ()) {
   const GemmOptions small{.max_extent = between(1, 20), .panel_elements = between(1, 600)};
   expect_gemm_within_bound<F32>(small);
   expect_gemm_within_bound<F64>(small);
 }
 
-RC_GTEST_PROP(Gemm, equals_the_reference_without_blas, ()) {
+RC_GTEST_PROP(Gemm, is_within_the_error_bound_without_blas, ()) {
   expect_gemm_within_bound<F32>({.uses_blas = false});
   expect_gemm_within_bound<F64>({.uses_blas = false});
 }
 
 template <class D>
-void expect_blocks_of_the_kernel(std::string_view target) {
+void expect_same_product_for_any_threads(std::string_view target) {
   using T = typename D::Element;
   // The product has several blocks in each dimension, and a partial tile at each end.
   const auto a = random_matrix<D>(131, 261, 5);
@@ -183,8 +183,8 @@ void expect_blocks_of_the_kernel(std::string_view target) {
 
 TEST(Gemm, kernel_result_does_not_depend_on_threads) {
   testing::for_each_target([](const char* target) {
-    expect_blocks_of_the_kernel<F32>(target);
-    expect_blocks_of_the_kernel<F64>(target);
+    expect_same_product_for_any_threads<F32>(target);
+    expect_same_product_for_any_threads<F64>(target);
   });
 }
 

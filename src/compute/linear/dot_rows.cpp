@@ -292,9 +292,9 @@ using Prepared = typename PreparedOf<T>::type;
 /// Number of parts of a step. Each part is multiplied for all rows in turn, so sums of several rows do not
 /// wait for each other.
 template <class T>
-constexpr std::size_t parts_of = 1;
+constexpr std::size_t step_parts = 1;
 template <>
-constexpr std::size_t parts_of<Q4_K> = 4;
+constexpr std::size_t step_parts<Q4_K> = 4;
 
 template <std::size_t B>
 HT_DOT_INLINE void unpack_part(Q4_K, Block b, const GroupScales& groups, std::size_t part, std::size_t at,
@@ -406,7 +406,7 @@ struct Sinks {
         for (std::size_t i = 0; i < steps; ++i) {
           ahead.template step<bytes>(rows, offset);
 #pragma GCC unroll 1
-          for (std::size_t part = 0; part < parts_of<T>; ++part) {
+          for (std::size_t part = 0; part < step_parts<T>; ++part) {
 #pragma GCC unroll 4
             for (std::size_t r = 0; r < R; ++r)
               unpack_part(type, rows[r] + offset, prepared[i][r], part, from + at, row[r]);

@@ -56,10 +56,10 @@ struct LineAllocator {
   static constexpr std::align_val_t alignment{64};
 };
 
-/// Vectors rounded to int8, with one scale per group of 32 or 256 elements, the block size of the weights.
+/// Vectors rounded to int8, with one scale per block of 32 or 256 elements, the block size of the weights.
 ///
-/// The scale is the largest magnitude of the group divided by 127. So an element changes by at most half a
-/// scale times 1 + 2^-16; the division by the scale rounds to F32. A NaN or infinity in a group makes its
+/// The scale is the largest magnitude of the block divided by 127. So an element changes by at most half a
+/// scale times 1 + 2^-16; the division by the scale rounds to F32. A NaN or infinity in a block makes its
 /// scale NaN, and with it every result of the vector.
 struct Int8Vectors {
   /// `vectors` vectors of `length` elements, a multiple of the block size. Throws std::bad_alloc.
@@ -67,7 +67,7 @@ struct Int8Vectors {
               std::int64_t length);
 
   /// Elements per scale.
-  std::int64_t group;
+  std::int64_t block_elements;
   std::int64_t batch;
   std::int64_t columns;
   /// From -127 to 127.
@@ -85,7 +85,7 @@ struct Int8Vectors {
 ///
 /// For the rounded vectors x', the error is at most k · eps · Σ(|scale · q| + |offset|) · |x'| where elements
 /// are scale · q - offset. The offset is 0 in Q8_0 and Q4_0, and 32 · scale in Q6_K. Rounding the vectors
-/// adds at most (1 + 2^-16) times Σ over groups of (scale / 2) · Σ|row[j]|.
+/// adds at most (1 + 2^-16) times Σ over blocks of (scale / 2) · Σ|row[j]|.
 void dot_rows_int8(const Rows& rows, const Int8Vectors& x, float* into, std::int64_t into_stride) noexcept;
 
 }  // namespace ht::inline v1::compute

@@ -589,7 +589,7 @@ void int_dots(const Rows& rows, const Int8Vectors& x, std::int64_t first, std::i
     // Fewer than B vectors: repeat the last one.
     const std::int64_t number = first + std::min(static_cast<std::int64_t>(b), count - 1);
     vectors.x[b] = x.elements.data() + number * x.columns;
-    vectors.scales[b] = x.scales.data() + number * (x.columns / x.group);
+    vectors.scales[b] = x.scales.data() + number * (x.columns / x.block_elements);
     vectors.sums[b] = x.sums.data() + number * (x.columns / 16);
   }
   const auto columns = static_cast<std::size_t>(x.columns);
@@ -644,12 +644,12 @@ void int_dot_all(const Rows& rows, const Int8Vectors& x, float* into, std::int64
   }
 }
 
-/// Rounds `group` elements of x to int8 with one common scale, to nearest, ties to even. Returns the scale.
-float round_group(const float* x, std::int64_t group, std::int8_t* into) {
+/// Rounds `count` elements of x to int8 with one common scale, to nearest, ties to even. Returns the scale.
+float round_block(const float* x, std::int64_t count, std::int8_t* into) {
   Floats<8> largest = set_floats<8>(0.F);
   Floats<8> check = set_floats<8>(0.F);
   const Floats<8> zero = set_floats<8>(0.F);
-  for (std::int64_t i = 0; i < group; i += 8) {
+  for (std::int64_t i = 0; i < count; i += 8) {
     const Floats<8> numbers = load_floats<8>(x + i);
     largest = max_of(largest, abs_of(numbers));
     check = check + numbers * zero;  // NaN if an element is NaN or infinite
@@ -659,14 +659,14 @@ float round_group(const float* x, std::int64_t group, std::int8_t* into) {
   const float maximum = *std::max_element(maxima, maxima + 8);
   const bool is_finite = sum_of_lanes(check) == 0.F;
   if (!is_finite || maximum == 0.F) {
-    std::fill_n(into, group, std::int8_t{0});
+    std::fill_n(into, count, std::int8_t{0});
     return is_finite ? 0.F : std::numeric_limits<float>::quiet_NaN();
   }
   // Rounded up, so that all elements are at most 127; this matters for subnormal scales.
   float scale = maximum / 127.F;
   if (scale * 127.F < maximum) scale = std::nextafter(scale, std::numeric_limits<float>::infinity());
   const Floats<8> divisor = set_floats<8>(scale);
-  for (std::int64_t i = 0; i < group; i += 8) store_rounded(load_floats<8>(x + i) / divisor, into + i);
+  for (std::int64_t i = 0; i < count; i += 8) store_rounded(load_floats<8>(x + i) / divisor, into + i);
   return scale;
 }
 
@@ -674,9 +674,9 @@ void round_all(const float* x, std::int64_t x_stride, Int8Vectors& into) {
   std::int8_t* elements = into.elements.data();
   float* scale = into.scales.data();
   for (std::int64_t b = 0; b < into.batch; ++b) {
-    for (std::int64_t at = 0; at < into.columns; at += into.group) {
-      *scale++ = round_group(x + b * x_stride + at, into.group, elements);
-      elements += into.group;
+    for (std::int64_t at = 0; at < into.columns; at += into.block_elements) {
+      *scale++ = round_block(x + b * x_stride + at, into.block_elements, elements);
+      elements += into.block_elements;
     }
   }
   for (std::size_t i = 0; i < into.sums.size(); ++i) {
@@ -696,11 +696,11 @@ namespace ht::inline v1::compute {
 
 Int8Vectors::Int8Vectors(const ElementType& weights, const float* x, std::int64_t x_stride,
                          std::int64_t vectors, std::int64_t length)
-    : group(weights.block_elements),
+    : block_elements(weights.block_elements),
       batch(vectors),
       columns(length),
       elements(static_cast<std::size_t>(vectors * length)),
-      scales(static_cast<std::size_t>(vectors * (length / group))),
+      scales(static_cast<std::size_t>(vectors * (length / block_elements))),
       sums(elements.size() / 16) {
   HT_CHOOSE_TARGET(round_all)(x, x_stride, *this);
 }

@@ -63,7 +63,7 @@ void expect_int8_within_bound(const Problem& problem, const Floats& found) {
   const Int8Vectors rounded(problem.rows.type, problem.x.data(), problem.x_stride, problem.batch,
                             problem.rows.columns);
   const auto columns = static_cast<std::size_t>(problem.rows.columns);
-  const auto group = static_cast<std::size_t>(rounded.group);
+  const auto in_block = static_cast<std::size_t>(rounded.block_elements);
   for (std::int64_t r = 0; r < problem.rows.count; ++r) {
     const std::vector<Terms> row = terms_of_row(problem.rows, r);
     const Floats decoded = decoded_row(problem.rows, r);
@@ -74,7 +74,7 @@ void expect_int8_within_bound(const Problem& problem, const Floats& found) {
       double rounding = 0;
       for (std::size_t j = 0; j < columns; ++j) {
         const std::size_t at = static_cast<std::size_t>(b) * columns + j;
-        const auto scale = static_cast<double>(rounded.scales[at / group]);
+        const auto scale = static_cast<double>(rounded.scales[at / in_block]);
         const double x = rounded.elements[at] * scale;
         const double element = row[j].element();
         const double size = std::fabs(row[j].product) + std::fabs(row[j].offset);
@@ -143,7 +143,7 @@ TEST(DotRowsInt8, error_of_terms_that_cancel_is_within_the_bound) {
 }
 
 TEST(DotRowsInt8, is_exact_where_rounding_is_exact) {
-  // Groups of integers from -127 to 127 that include 127 are not rounded, and all sums fit 24 bits.
+  // Blocks of integers from -127 to 127 that include 127 are not rounded, and all sums fit 24 bits.
   for (const EncodingTag tag : {Q8_0::tag, Q4_0::tag}) {
     const ElementType type = type_of(*find_encoding(tag));
     Random random;
@@ -163,15 +163,16 @@ TEST(DotRowsInt8, is_exact_where_rounding_is_exact) {
 TEST(Int8Vectors, round_an_element_by_at_most_half_a_scale) {
   for (const EncodingTag tag : {Q8_0::tag, Q4_K::tag}) {
     const ElementType type = type_of(*find_encoding(tag));
-    const std::size_t group = type.block_elements;
+    const std::size_t in_block = type.block_elements;
     Random random;
-    Floats x = random.numbers(group * 64);
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] *= std::ldexp(1.F, static_cast<int>(i / group) * 4 - 140);
+    Floats x = random.numbers(in_block * 64);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      x[i] *= std::ldexp(1.F, static_cast<int>(i / in_block) * 4 - 140);
     testing::for_each_target([&](const char* target) {
       const Int8Vectors rounded(type, x.data(), 0, 1, static_cast<std::int64_t>(x.size()));
       ASSERT_EQ(rounded.scales.size(), 64U);
       for (std::size_t i = 0; i < x.size(); ++i) {
-        const double scale = rounded.scales[i / group];
+        const double scale = rounded.scales[i / in_block];
         const double value = rounded.elements[i] * scale;
         ASSERT_LE(std::fabs(value - static_cast<double>(x[i])), scale / 2 * (1 + 0x1p-20))
             << i << " on " << target;

@@ -12,7 +12,7 @@
 
 #include <hwy/highway.h>
 
-// The scalar target uses arrays; inlining and unrolling them would only slow down compilation.
+// The scalar target has arrays in place of registers: forced inlining would only slow down compilation.
 #undef HT_DOT_INLINE
 #if HWY_TARGET == HWY_SCALAR
 #define HT_DOT_INLINE inline

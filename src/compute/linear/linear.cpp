@@ -283,7 +283,7 @@ Result<void> run_linear(std::span<const LinearProduct<float>> products, const Li
     std::vector<compute::Int8Vectors> rounded;
     const auto find_rounded = [&](const ElementType& type) {
       if (!options.int8_activations || !compute::has_int8_kernel(type)) return rounded.end();
-      return std::ranges::find(rounded, type.block_elements, &compute::Int8Vectors::group);
+      return std::ranges::find(rounded, type.block_elements, &compute::Int8Vectors::block_elements);
     };
     std::vector<LinearProduct<float>> by_rows;
     for (const auto& product : products) {

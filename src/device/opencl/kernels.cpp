@@ -154,8 +154,8 @@ kernel void $name(global const Stored* a, ulong a0, ulong n, ulong block, ulong 
 }
 )";
 
-// Loads weights of another dtype. The dtype of the computation represents all values of the weights.
-constexpr std::string_view other_dtype = R"(
+// Loads weights or biases of another dtype. The dtype of the computation represents all of their values.
+constexpr std::string_view weight_loader = R"(
 typedef $stored $Type;
 Number load_$name(global const $Type* p, ulong i) { return (Number)($widen); }
 )";
@@ -249,9 +249,10 @@ kernel void conv2d(global const Stored* x, long x0, global const Weight* w, long
 }
 )";
 
-std::string other_for(std::string_view name, std::string_view type, DTypeTag dtype) {
+std::string weight_loader_text(std::string_view name, std::string_view type, DTypeTag dtype) {
   const Types& t = types_of(dtype);
-  return substitute(other_dtype, {{"stored", t.stored}, {"Type", type}, {"name", name}, {"widen", t.widen}});
+  return substitute(weight_loader,
+                    {{"stored", t.stored}, {"Type", type}, {"name", name}, {"widen", t.widen}});
 }
 
 std::string prelude_for(const Types& t) {
@@ -290,7 +291,7 @@ std::string core_text(DTypeTag dtype) {
 
 std::string linear_text(DTypeTag dtype, DTypeTag weight) {
   std::string text = prelude_for(types_of(dtype));
-  text += other_for("weight", "Weight", weight);
+  text += weight_loader_text("weight", "Weight", weight);
   text += places;
   text += matmul;
   text += vectors;
@@ -299,8 +300,8 @@ std::string linear_text(DTypeTag dtype, DTypeTag weight) {
 
 std::string nn_text(DTypeTag dtype, DTypeTag weight, DTypeTag bias) {
   std::string text = prelude_for(types_of(dtype));
-  text += other_for("weight", "Weight", weight);
-  text += other_for("bias", "Bias", bias);
+  text += weight_loader_text("weight", "Weight", weight);
+  text += weight_loader_text("bias", "Bias", bias);
   text += dtype == F64::tag ? "#define NUMBER(x) x\n" : "#define NUMBER(x) x##f\n";
   text += nn_kernels();
   return text;
@@ -308,8 +309,8 @@ std::string nn_text(DTypeTag dtype, DTypeTag weight, DTypeTag bias) {
 
 std::string conv_text(DTypeTag dtype, DTypeTag weight, DTypeTag bias) {
   std::string text = prelude_for(types_of(dtype));
-  text += other_for("weight", "Weight", weight);
-  text += other_for("bias", "Bias", bias);
+  text += weight_loader_text("weight", "Weight", weight);
+  text += weight_loader_text("bias", "Bias", bias);
   text += convolution;
   return text;
 }

@@ -4,11 +4,11 @@
 namespace ht::inline v1::opencl {
 namespace {
 
-std::size_t whole_tiles(std::int64_t length) {
+std::size_t round_up_to_tiles(std::int64_t length) {
   return (static_cast<std::size_t>(length) + tile_size - 1) / tile_size * tile_size;
 }
 
-// Makes a vector a matrix of one column: b of rank 1, and the result.
+// Converts a vector to a matrix of one column. For b of rank 1, and for the result of its product.
 void make_column(Operand& vector) {
   vector.extents[6] = vector.extents[7];
   vector.strides[6] = vector.strides[7];
@@ -47,7 +47,7 @@ Result<void> run_matmul(const Call& call, const Operands& operands) {
   std::size_t batches = 1;
   for (std::size_t i = 0; i < 6; ++i) batches *= static_cast<std::size_t>(out.extents[i]);
   auto kernel = HT_TRY(Kernel::make(call, linear_text(out.dtype, b.dtype), "matmul"));
-  return kernel.run({whole_tiles(out.extents[7]), whole_tiles(out.extents[6]), batches},
+  return kernel.run({round_up_to_tiles(out.extents[7]), round_up_to_tiles(out.extents[6]), batches},
                     {tile_size, tile_size, 1}, pa.buffer, pa.at, a.strides[6], a.strides[7], long8(a.strides),
                     pb.buffer, pb.at, b.strides[6], b.strides[7], long8(b.strides), po.buffer, po.at,
                     long8(out.extents), out.extents[6], a.extents[7], out.extents[7], po.buffer, po.at,
@@ -76,10 +76,10 @@ Result<void> run_linear(const Call& call, const Operands& operands) {
   auto kernel = HT_TRY(Kernel::make(call, text, "matmul"));
   const Dims none{};
   const Dims one{1, 1, 1, 1, 1, 1, 1, 1};
-  return kernel.run({whole_tiles(rows), whole_tiles(batch), 1}, {tile_size, tile_size, 1}, x.place.buffer,
-                    x.place.at, columns, cl_long{1}, long8(none), pw.buffer, pw.at, weights.strides[7],
-                    weights.strides[6], long8(none), po.buffer, po.at, long8(one), batch, columns, rows,
-                    bias.place.buffer, bias.place.at, bias.is_given);
+  return kernel.run({round_up_to_tiles(rows), round_up_to_tiles(batch), 1}, {tile_size, tile_size, 1},
+                    x.place.buffer, x.place.at, columns, cl_long{1}, long8(none), pw.buffer, pw.at,
+                    weights.strides[7], weights.strides[6], long8(none), po.buffer, po.at, long8(one), batch,
+                    columns, rows, bias.place.buffer, bias.place.at, bias.is_given);
 }
 
 Result<void> run_conv2d(const Call& call, const operation::Conv2d& conv, const Operands& operands) {

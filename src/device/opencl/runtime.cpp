@@ -170,7 +170,7 @@ Result<std::span<const std::unique_ptr<Device>>> all_devices() {
   });
 }
 
-bool gpu_is_any_device() { return machine() && machine()->gpu_is_any; }
+bool can_gpu_be_any_device() { return machine() && machine()->gpu_is_any; }
 
 std::vector<std::size_t> devices_of_kind(std::span<const Facts> devices, bool is_gpu, bool gpu_is_any) {
   std::vector<std::size_t> positions;
@@ -187,7 +187,7 @@ std::vector<ListedDevice> list_devices() {
   std::vector<Facts> facts;
   for (const auto& device : *devices) facts.push_back(device->facts());
   for (const bool is_gpu : {true, false}) {
-    for (const auto position : devices_of_kind(facts, is_gpu, gpu_is_any_device()))
+    for (const auto position : devices_of_kind(facts, is_gpu, can_gpu_be_any_device()))
       listed.push_back({is_gpu, facts[position].name, facts[position].memory});
   }
   return listed;
@@ -198,7 +198,7 @@ Result<Device*> find_device(const detail::opencl::Target& target) {
     const auto devices = HT_TRY(all_devices());
     std::vector<Facts> facts;
     for (const auto& device : devices) facts.push_back(device->facts());
-    const auto positions = devices_of_kind(facts, target.is_gpu, gpu_is_any_device());
+    const auto positions = devices_of_kind(facts, target.is_gpu, can_gpu_be_any_device());
     const auto index = static_cast<std::size_t>(target.index);
     if (index < positions.size()) return devices[positions[index]].get();
     return fail(Error(ErrorCode::device_unavailable, "device_index_exists",

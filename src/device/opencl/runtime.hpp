@@ -65,7 +65,7 @@ class Device {
 [[nodiscard]] Result<std::span<const std::unique_ptr<Device>>> all_devices();
 
 /// True if the environment variable HT_OPENCL_GPU is "any": `Gpu` then uses devices of every type.
-[[nodiscard]] bool gpu_is_any_device();
+[[nodiscard]] bool can_gpu_be_any_device();
 
 /// The positions of the devices of a kind.
 [[nodiscard]] std::vector<std::size_t> devices_of_kind(std::span<const Facts> devices, bool is_gpu,
