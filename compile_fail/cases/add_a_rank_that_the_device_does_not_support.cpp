@@ -8,8 +8,6 @@ struct VectorAdder {
   static constexpr bool is_host_accessible = false;
   template <class D>
   static constexpr bool stores = true;
-  template <class D>
-  static constexpr bool computes = true;
 
   static ht::Result<ht::Storage> allocate(std::uint64_t bytes);
   template <class D, class A, class B>

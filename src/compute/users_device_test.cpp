@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <concepts>
 #include <htensor/compute/elementwise.hpp>
+#include <htensor/compute/nn.hpp>
 #include <htensor/device/transfer.hpp>
 #include <htensor/tensor/tensor.hpp>
 #include <htensor/values/cast.hpp>
@@ -35,6 +36,34 @@ struct UnreadableDevice {
   static constexpr bool stores = true;
 };
 
+// The host cannot read its memory. It copies between equal types only, and has argmax for one row only.
+struct NarrowDevice {
+  using Slices = ht::SliceList<ht::slice::Core, ht::slice::Nn>;
+  static constexpr std::string_view name = "NarrowDevice";
+  static constexpr bool is_host_accessible = false;
+  template <class D>
+  static constexpr bool stores = true;
+
+  static ht::Result<ht::Storage> allocate(std::uint64_t bytes);
+  template <class T>
+  static ht::Result<void> run(ht::operation::Copy copy, const ht::ComputeOptions& options, const T& into,
+                              const T& x);
+  template <class D, class X>
+  static ht::Result<void> run(ht::operation::Argmax argmax, const ht::ComputeOptions& options,
+                              const ht::Tensor<D, ht::Rank<1>, NarrowDevice>& into, const X& x);
+};
+
+// `computes` lacks the slice as its first parameter.
+struct MisspelledDevice {
+  using Slices = ht::SliceList<ht::slice::Core>;
+  static constexpr std::string_view name = "MisspelledDevice";
+  static constexpr bool is_host_accessible = false;
+  template <class D>
+  static constexpr bool stores = true;
+  template <class D>
+  static constexpr bool computes = true;
+};
+
 }  // namespace user
 
 namespace ht::users_device_test {
@@ -54,6 +83,18 @@ static_assert(IsDType<F8_E3M4> && IsFloating<F8_E3M4> && IsArithmetic<F8_E3M4>);
 static_assert(LosslessTo<F8_E3M4, F16> && !LosslessTo<F16, F8_E3M4>);
 static_assert(IsDevice<Arena> && Allocates<Arena> && Compatible<Arena, const F8_E3M4>);
 static_assert(!Compatible<Arena, C64> && !Allocates<UnreadableDevice>);
+
+// An operation that the device lacks for these types does not fall back to the host's loop.
+template <class Into, class From>
+concept CanCopyInto = requires(const Into& into, const From& x) { copy_into(into, x); };
+template <class T>
+concept HasArgmax = requires(const T& x) { argmax(x); };
+template <class D, std::size_t N>
+using Narrow = Tensor<D, Rank<N>, user::NarrowDevice>;
+static_assert(CanCopyInto<Narrow<F32, 1>, Narrow<F32, 1>> &&
+              !CanCopyInto<Narrow<F32, 1>, Narrow<const F32, 1>>);
+static_assert(HasArgmax<Narrow<F32, 2>> && !HasArgmax<Narrow<F32, 3>>);
+static_assert(!Computes<user::MisspelledDevice, slice::Core, F32>);
 
 Matrix matrix() {
   std::vector<Value> values;

@@ -10,8 +10,11 @@ namespace {
 static_assert(sizeof(SmallFloat<F16>) == 2 && sizeof(SmallFloat<BF16>) == 2);
 static_assert(sizeof(SmallFloat<F8_E4M3>) == 1 && sizeof(SmallFloat<F4>) == 1);
 static_assert(sizeof(SmallInt<I4>) == 1 && sizeof(Boolean) == 1 && sizeof(C64::Element) == 8);
-static_assert(is_plain_byte_type<SmallFloat<BF16>> && is_plain_byte_type<SmallInt<I4>> &&
-              is_plain_byte_type<Boolean>);
+// Elements are copied as bytes.
+template <class T>
+constexpr bool is_copied_as_bytes = std::is_trivially_copyable_v<T> && std::is_standard_layout_v<T>;
+static_assert(is_copied_as_bytes<SmallFloat<BF16>> && is_copied_as_bytes<SmallInt<I4>> &&
+              is_copied_as_bytes<Boolean>);
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();

@@ -15,7 +15,7 @@ std::string to_text(Extents extents) { return format_text("[{}]", fmt::join(exte
 Result<std::int64_t> count_elements(Extents extents) {
   if (std::ranges::any_of(extents, [](std::int64_t extent) { return extent < 0; })) {
     return fail(Error(ErrorCode::bad_shape, "extents_are_not_negative",
-                      format_text("shape {} has a negative dimension", to_text(extents)))
+                      format_text("shape {} has a negative extent", to_text(extents)))
                     .with_hint("use extents of 0 or more"));
   }
   const auto count = element_count(extents);

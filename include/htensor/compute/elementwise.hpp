@@ -299,7 +299,9 @@ template <class D, class B, class SA, class SB, class Dev>
 /// `cast_into` (values/cast.hpp). `shape_mismatch`, `read_failed`, `changed_underfoot`.
 template <class D, class B, class SA, class SB, class Dev>
   requires(!std::is_const_v<D>) && SameDType<D, B> && ShapesMayMatch<SA, SB> &&
-          (HostAccessible<Dev> || CopiesOnDevice<Dev, Tensor<D, SA, Dev>>)
+          (HostAccessible<Dev> ||
+           (CopiesOnDevice<Dev, Tensor<D, SA, Dev>> &&
+            HasOperation<Dev, operation::Copy, Tensor<D, SA, Dev>, Tensor<B, SB, Dev>>))
 [[nodiscard]] Result<void> copy_into(const Tensor<D, SA, Dev>& into, const Tensor<B, SB, Dev>& x,
                                      const ComputeOptions& options = {}) {
   HT_TRY(layout::check_equal(into.shape().extents(), x.shape().extents()));

@@ -341,15 +341,23 @@ template <class D, class S, class Dev>
   }
 }
 
+namespace detail {
+
+// One index per row of a tensor of shape S.
+template <class S, class Dev>
+using RowIndices = Tensor<I64, ShapeFrom<without<S, S::rank - 1>()>, Dev>;
+
+}  // namespace detail
+
 /// Returns the index of the largest element of each row: the first index if several elements are equal, the
 /// index of the first NaN if there is one. `bad_shape` for rows without elements. The result is a
 /// Result<Tensor<I64, …>> of one rank less: of rank 0 for a vector. Its memory is on the device of x.
 template <class D, class S, class Dev>
   requires(S::rank >= 1) && Compatible<Dev, I64> &&
-          CanRun<Dev, slice::Nn, D, operation::Argmax, Tensor<I64, Rank<1>, Dev>, Tensor<D, S, Dev>>
+          CanRun<Dev, slice::Nn, D, operation::Argmax, detail::RowIndices<S, Dev>, Tensor<D, S, Dev>>
 [[nodiscard]] auto argmax(const Tensor<D, S, Dev>& x, const ComputeOptions& options = {})
-    -> Result<Tensor<I64, detail::ShapeFrom<detail::without<S, S::rank - 1>()>, Dev>> {
-  using Out = Tensor<I64, detail::ShapeFrom<detail::without<S, S::rank - 1>()>, Dev>;
+    -> Result<detail::RowIndices<S, Dev>> {
+  using Out = detail::RowIndices<S, Dev>;
   const auto extents = x.shape().extents();
   HT_TRY(detail::check_rows_have_elements(extents));
   const auto shape = Out::ShapeType::assume(layout::Extents(extents).first(extents.size() - 1));

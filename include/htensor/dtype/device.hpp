@@ -192,11 +192,13 @@ concept HasSlice =
     IsDevice<Dev> && requires { typename Dev::Slices; } && detail::lists_slice<Slice, typename Dev::Slices>;
 
 /// The device has the operations of the slice for elements of D; `const D` counts as D. A device that has a
-/// slice only for some dtypes lists them in `Dev::computes<Slice, D>`.
+/// slice only for some dtypes lists them in `Dev::computes<Slice, D>`; a `computes<D>` without the slice
+/// allows no dtype.
 template <class Dev, class Slice, class D>
 concept Computes = HasSlice<Dev, Slice> && Compatible<Dev, D> && (!requires {
                      Dev::template computes<Slice, std::remove_const_t<D>>;
-                   } || Dev::template computes<Slice, std::remove_const_t<D>>);
+                   } || Dev::template computes<Slice, std::remove_const_t<D>>) &&
+                   !requires { Dev::template computes<std::remove_const_t<D>>; };
 
 /// The memory and the processors of this process. It stores and copies every dtype, including user-defined
 /// dtypes. slice::Core computes with every dtype that is a number, except Bool; the other slices compute with

@@ -428,8 +428,4 @@ class SmallInt {
   Bits bits_ = 0;
 };
 
-/// Whether objects of T may be copied as bytes. Elements of every dtype of the library are such types.
-template <class T>
-inline constexpr bool is_plain_byte_type = std::is_trivially_copyable_v<T> && std::is_standard_layout_v<T>;
-
 }  // namespace ht::inline v1

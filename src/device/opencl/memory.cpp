@@ -17,7 +17,9 @@ struct OpenClQueue::Queue {
   Queue(opencl::Device& of, cl_command_queue queue) noexcept : device(of), handle(queue) {}
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
-  ~Queue() { device.library().release_queue(handle); }
+  ~Queue() {
+    if (handle != nullptr) device.library().release_queue(handle);
+  }
 };
 
 OpenClQueue::OpenClQueue(std::shared_ptr<const Queue> queue) noexcept : queue_(std::move(queue)) {}
@@ -25,8 +27,10 @@ OpenClQueue::OpenClQueue(std::shared_ptr<const Queue> queue) noexcept : queue_(s
 Result<OpenClQueue> OpenClQueue::create(const detail::opencl::Target& target) {
   return without_bad_alloc([&]() -> Result<OpenClQueue> {
     auto* const device = HT_TRY(opencl::find_device(target));
-    cl_command_queue handle = HT_TRY(device->make_queue());
-    return OpenClQueue(std::make_shared<const Queue>(*device, handle));
+    // Allocated before the queue exists, so that a failed allocation leaves no queue behind.
+    auto queue = std::make_shared<Queue>(*device, nullptr);
+    queue->handle = HT_TRY(device->make_queue());
+    return OpenClQueue(std::move(queue));
   });
 }
 
@@ -51,6 +55,9 @@ Result<Storage> to_storage(std::unique_ptr<Memory> memory, std::string_view name
 Result<void> make_buffers(Memory& memory, cl_mem_flags flags, std::byte* host) {
   cl_context context = HT_TRY(memory.device.context());
   const Library& cl = memory.device.library();
+  // A failed allocation after a buffer was created would leave the buffer behind.
+  memory.buffers.reserve(
+      static_cast<std::size_t>((memory.bytes + memory.buffer_bytes - 1) / memory.buffer_bytes));
   for (std::uint64_t from = 0; from < memory.bytes; from += memory.buffer_bytes) {
     const auto size = static_cast<std::size_t>(std::min(memory.buffer_bytes, memory.bytes - from));
     cl_int status = CL_SUCCESS;

@@ -141,9 +141,12 @@ Result<cl_program> Device::program(const std::string& text) {
   const std::scoped_lock lock(mutex_);
   if (const auto known = programs_.find(text); known != programs_.end()) return known->second;
   cl_context in = HT_TRY(locked_context());
+  // Allocated before the program exists, so that a failed allocation leaves no program behind.
+  std::map<std::string, cl_program> entry;
+  cl_program& new_program = entry[text];
   cl_int status = CL_SUCCESS;
   const char* source = text.c_str();
-  cl_program new_program = library_.create_program(in, 1, &source, nullptr, &status);
+  new_program = library_.create_program(in, 1, &source, nullptr, &status);
   HT_TRY(check(status, "create a program"));
   // -w suppresses warnings, which some drivers print.
   const char* const options = facts_.divides_exactly ? "-w -cl-fp32-correctly-rounded-divide-sqrt" : "-w";
@@ -158,8 +161,8 @@ Result<cl_program> Device::program(const std::string& text) {
                       format_text("device '{}': a kernel does not build: {}", facts_.name, first_line(log)))
                     .with_hint("update the driver of the device, or use another device"));
   }
-  programs_.emplace(text, new_program);
-  return new_program;
+  programs_.merge(entry);
+  return programs_.at(text);
 }
 
 Result<std::span<const std::unique_ptr<Device>>> all_devices() {
@@ -204,7 +207,8 @@ Result<Device*> find_device(const detail::opencl::Target& target) {
     return fail(Error(ErrorCode::device_unavailable, "device_index_exists",
                       format_text("{}: this machine has {} OpenCL devices of the kind {}", target.name,
                                   positions.size(), target.is_gpu ? "GPU" : "CPU"))
-                    .with_hint(target.is_gpu
+                    .with_hint(!positions.empty() ? "use a smaller index of the device"
+                               : target.is_gpu
                                    ? "install the driver of the GPU, or set HT_OPENCL_GPU=any to use any "
                                      "OpenCL device"
                                    : "install an OpenCL runtime for the CPU: pocl-opencl-icd"));

@@ -69,6 +69,7 @@ TEST_F(OpenClRuntime, device_index_exists) {
   const auto absent = Tensor<F32, Rank<1>, OpenCl<Cpu, 9>>::zeros(Rank<1>(1));
   EXPECT_TRUE(fails(absent, ErrorCode::device_unavailable, "device_index_exists"));
   EXPECT_THAT(std::string(absent.error().message()), ::testing::HasSubstr("OpenCl<Cpu, 9>"));
+  EXPECT_EQ(absent.error().hint(), "use a smaller index of the device");
 }
 
 TEST_F(OpenClRuntime, kernels_build_on_the_device) {

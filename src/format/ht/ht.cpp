@@ -145,7 +145,7 @@ Result<Header> describe(const DTypeInfo& dtype, std::span<const std::int64_t> di
   }
   if (std::ranges::any_of(dims, [](std::int64_t dim) { return dim < 0; })) {
     return fail(Error(ErrorCode::bad_shape, "dims_are_not_negative",
-                      format_text("shape [{}] has a negative dimension", fmt::join(dims, ", ")))
+                      format_text("shape [{}] has a negative extent", fmt::join(dims, ", ")))
                     .with_hint("pass dimensions of 0 or more"));
   }
   const auto bytes = dense_bytes(dims, dtype.bits);
