@@ -68,6 +68,8 @@ _RULES: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"`?htensor convert (--exclude NAME|--canonical|--normalize-layout)`?", r"`htensor.convert(source, target, \1)`"),
     (r"--algorithm (\w+)", r"algorithm='\1'"),
     (r"--rename OLD=NEW", "rename={OLD: NEW}"),
+    (r"--rename '([^'=]+)=([^'=]+)'", r"rename={'\1': '\2'}"),
+    (r"--filter ('[^']+')", r"include=\1"),
     (r"--type chooses", "htensor.Value chooses"),
     (r"with --type\b", "with htensor.Value"),
     (r"(?<![\w'-])--([a-z][a-z-]*)(?: (\d+|SIZE|NAME)\b)?", _option),

@@ -35,6 +35,12 @@ def test_every_hint_of_the_library_is_translated():
     assert not left
 
 
+def test_patterns_of_names_are_translated():
+    hint = "leave the tensor out with --filter '?*', or name all tensors with --rename '*=PREFIX*'"
+    expected = "leave the tensor out with include='?*', or name all tensors with rename={'*': 'PREFIX*'}"
+    assert _hints.to_python(hint) == expected
+
+
 def test_options_of_losses_are_translated():
     for option in ("--drop-metadata", "--round", "--raw-bytes", "--lossy"):
         assert _hints.to_python(f"allow it with {option}") == f"allow it with {option[2:].replace('-', '_')}=True"
