@@ -25,7 +25,7 @@ class BestOf final : public benchmark::ConsoleReporter {
     }
   }
 
-  [[nodiscard]] bool failed() const { return failed_; }
+  [[nodiscard]] bool has_failed() const { return failed_; }
   [[nodiscard]] const std::map<std::string, double>& best() const { return best_; }
 
  private:
@@ -62,7 +62,7 @@ int run_and_compare(int argc, char** argv, const std::vector<Goal>& goals) {
     std::printf("%s / %s = %.3f, goal at most %.2f: %s\n", goal.of.c_str(), goal.against.c_str(), ratio,
                 goal.limit, met ? "met" : "MISSED");
   }
-  return reporter.failed() || (missed && !smoke) ? 1 : 0;
+  return reporter.has_failed() || (missed && !smoke) ? 1 : 0;
 }
 
 }  // namespace ht::bench

@@ -27,14 +27,14 @@ void append_text(std::vector<std::byte>& out, std::string_view text) {
   for (const char c : text) out.push_back(static_cast<std::byte>(c));
 }
 
-// Returns a token of 1 to 12 bytes, a typical length.
+// Returns a token of 1 to 11 bytes, a typical length.
 std::string token(std::uint64_t i) {
   return std::string(i % 8, static_cast<char>('a' + i % 26)) + std::to_string(i % 10'000);
 }
 
 }  // namespace
 
-Result<Catalog> experts(std::size_t tensors) {
+Result<Catalog> expert_catalog(std::size_t tensors) {
   constexpr std::array projections{".gate_proj.weight", ".up_proj.weight", ".down_proj.weight"};
   constexpr std::size_t experts_per_layer = 1024;
   CatalogBuilder builder("bench");
@@ -47,7 +47,7 @@ Result<Catalog> experts(std::size_t tensors) {
   return std::move(builder).build();
 }
 
-Result<Catalog> vocabulary() {
+Result<Catalog> vocabulary_catalog() {
   constexpr std::uint64_t entries = 150'000;
   CatalogBuilder builder("bench");
   HT_TRY(builder.metadata().add("general.architecture", "llama"));
@@ -69,7 +69,7 @@ Result<Catalog> vocabulary() {
   return std::move(builder).build();
 }
 
-Result<Catalog> llama() {
+Result<Catalog> llama_catalog() {
   constexpr std::uint64_t token_count = 128'256;
   constexpr std::uint64_t merge_count = 280'147;
   CatalogBuilder builder("bench");

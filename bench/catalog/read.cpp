@@ -27,24 +27,24 @@ class Walk {
   explicit Walk(const std::byte* at) : at_(at) {}
 
   template <class T>
-  T number() {
+  T read_number() {
     T value{};
     std::memcpy(&value, at_, sizeof(T));
     at_ += sizeof(T);
     return value;
   }
   void skip(std::size_t bytes) { at_ += bytes; }
-  void string() { skip(number<std::uint64_t>()); }
+  void skip_string() { skip(read_number<std::uint64_t>()); }
   [[nodiscard]] const std::byte* at() const { return at_; }
 
-  void value(std::uint32_t type) {
+  void skip_value(std::uint32_t type) {
     constexpr std::array<std::size_t, 13> sizes{1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-    if (type == 8) return string();
+    if (type == 8) return skip_string();
     if (type != 9) return skip(sizes[type]);
-    const auto element = number<std::uint32_t>();
-    const auto count = number<std::uint64_t>();
+    const auto element = read_number<std::uint32_t>();
+    const auto count = read_number<std::uint64_t>();
     if (element == 8) {
-      for (std::uint64_t i = 0; i < count; ++i) string();
+      for (std::uint64_t i = 0; i < count; ++i) skip_string();
     } else {
       skip(sizes[element] * count);
     }
@@ -56,7 +56,7 @@ class Walk {
 
 }  // namespace
 
-std::size_t read_only(const std::filesystem::path& path, std::size_t header_bytes) {
+std::size_t read_header_bytes(const std::filesystem::path& path, std::size_t header_bytes) {
   const auto buffer = read_file(path, header_bytes);
   return buffer ? header_bytes : 0;
 }
@@ -66,16 +66,16 @@ std::size_t walk_gguf(const std::filesystem::path& path, std::size_t header_byte
   if (!buffer) return 0;
   Walk walk(buffer.get());
   walk.skip(8);
-  const auto tensors = walk.number<std::uint64_t>();
-  const auto keys = walk.number<std::uint64_t>();
+  const auto tensors = walk.read_number<std::uint64_t>();
+  const auto keys = walk.read_number<std::uint64_t>();
   for (std::uint64_t i = 0; i < keys; ++i) {
-    walk.string();
-    walk.value(walk.number<std::uint32_t>());
+    walk.skip_string();
+    walk.skip_value(walk.read_number<std::uint32_t>());
   }
   std::size_t passed = 0;
   for (; passed < tensors; ++passed) {
-    walk.string();
-    walk.skip(8 * std::size_t{walk.number<std::uint32_t>()} + 12);
+    walk.skip_string();
+    walk.skip(8 * std::size_t{walk.read_number<std::uint32_t>()} + 12);
   }
   // Using the end position keeps the compiler from removing the walk.
   return walk.at() <= buffer.get() + header_bytes ? passed : 0;

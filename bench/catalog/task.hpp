@@ -27,6 +27,6 @@ inline constexpr std::size_t json_padding = 64;
 [[nodiscard]] std::size_t walk_gguf(const std::filesystem::path& path, std::size_t header_bytes);
 
 /// Reads the first `header_bytes` of the file without parsing: the limit for any reader.
-[[nodiscard]] std::size_t read_only(const std::filesystem::path& path, std::size_t header_bytes);
+[[nodiscard]] std::size_t read_header_bytes(const std::filesystem::path& path, std::size_t header_bytes);
 
 }  // namespace ht::bench

@@ -84,7 +84,7 @@ std::vector<Method> methods() {
 #else
   std::printf("left out: CRC-32C, as ISA-L was not installed at build time (libisal-dev)\n");
 #endif
-  if (sha256_works()) {
+  if (has_sha256()) {
     all.push_back({.name = "SHA-256 (OpenSSL)", .sum = by_sha256});
   } else {
     std::printf("left out: SHA-256, as OpenSSL is not installed\n");

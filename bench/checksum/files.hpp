@@ -13,7 +13,7 @@ namespace ht::bench {
 /// Writes the seal of the model next to it.
 void seal(const std::filesystem::path& path);
 
-/// Calls ht::verify, which must succeed. The answer is the number of compared bytes.
+/// Calls ht::compare_with_seal, which must find no damage. The answer is the number of compared bytes.
 Turn verified(const Workload& workload);
 
 /// All threads read pieces of a mapping created like that of `verify`: the limit for a warm file. `sum` is

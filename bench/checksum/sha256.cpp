@@ -5,7 +5,7 @@
 
 namespace ht::bench {
 
-bool sha256_works() { return digest(HashAlgorithm::sha256, {}).has_value(); }
+bool has_sha256() { return digest(HashAlgorithm::sha256, {}).has_value(); }
 
 std::uint64_t by_sha256(Bytes bytes) {
   const auto sum = value_of(digest(HashAlgorithm::sha256, bytes));

@@ -44,7 +44,7 @@ std::uint64_t by_crc32c(Bytes bytes);
 
 // SHA-256 by OpenSSL.
 /// Returns true if SHA-256 is available.
-bool sha256_works();
+bool has_sha256();
 std::uint64_t by_sha256(Bytes bytes);
 
 }  // namespace ht::bench

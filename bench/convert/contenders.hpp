@@ -20,7 +20,7 @@ namespace ht::bench {
 /// `dd` with direct reads and writes.
 [[nodiscard]] Turn copied_by_dd(const Workload& source, const std::filesystem::path& target);
 /// Returns true if the file system supports direct reads and writes.
-[[nodiscard]] bool dd_can_copy(const Workload& source, const std::filesystem::path& target);
+[[nodiscard]] bool can_copy_by_dd(const Workload& source, const std::filesystem::path& target);
 /// A loop of 1 MiB reads and writes.
 [[nodiscard]] Turn copied_by_loop(const Workload& source, const std::filesystem::path& target);
 

@@ -51,7 +51,7 @@ Turn copied_by_dd(const Workload& source, const Path& target) {
   return {seconds, answer_of(source, target)};
 }
 
-bool dd_can_copy(const Workload& source, const Path& target) {
+bool can_copy_by_dd(const Workload& source, const Path& target) {
   auto command = dd_command(source, target);
   command.emplace_back("count=1");
   const bool can = run_child(command).status == 0;

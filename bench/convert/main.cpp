@@ -24,7 +24,7 @@ class Builder {
   Builder(const Workload& source, const Folder& folder) : source_(source), target_(folder / "target.irpa") {}
 
   Cells build() && {
-    const bool dd = dd_can_copy(source_, target_);
+    const bool dd = can_copy_by_dd(source_, target_);
     if (!dd) std::printf("left out: dd, as the file system does not support direct writes\n");
     for (const auto cache : {Cache::cold, Cache::warm}) {
       cells_.cells.push_back({.name = cache == Cache::cold ? "cold" : "warm",

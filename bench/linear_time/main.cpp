@@ -11,7 +11,7 @@
 int main(int argc, char** argv) {
   const std::string_view mode = argc > 1 ? argv[1] : "";
   if (mode == "make" && argc == 5) {
-    const auto catalog = ht::bench::experts(std::strtoull(argv[3], nullptr, 10));
+    const auto catalog = ht::bench::expert_catalog(std::strtoull(argv[3], nullptr, 10));
     return catalog && ht::bench::make_file(argv[4], argv[2], *catalog) ? 0 : 1;
   }
   if (mode == "open" && argc == 3) return ht::bench::list_by_htensor(argv[2]) > 0 ? 0 : 1;

@@ -93,8 +93,9 @@ class Listing {
     HT_TRY(add_safetensors("291", 291, short_runs));
     HT_TRY(add_safetensors("60,000", smoke_ ? 600 : 60'000, 1));
     HT_TRY(add_safetensors("600,000", smoke_ ? 6'000 : 600'000, 1));
-    HT_TRY(add_file("ls IRPA, 60,000", "experts.irpa", "irpa", ht::bench::experts(smoke_ ? 600 : 60'000), 1));
-    HT_TRY(add_file("ls Llama GGUF", "llama.gguf", "gguf", ht::bench::llama(), short_runs));
+    HT_TRY(add_file("ls IRPA, 60,000", "experts.irpa", "irpa",
+                    ht::bench::expert_catalog(smoke_ ? 600 : 60'000), 1));
+    HT_TRY(add_file("ls Llama GGUF", "llama.gguf", "gguf", ht::bench::llama_catalog(), short_runs));
     return {};
   }
 
@@ -129,7 +130,7 @@ class Listing {
   Result<void> add_safetensors(const std::string& size, std::size_t tensors, int runs) {
     const auto file = std::to_string(tensors) + ".safetensors";
     const auto header =
-        HT_TRY(add_file("ls " + size, file, "safetensors", ht::bench::experts(tensors), runs));
+        HT_TRY(add_file("ls " + size, file, "safetensors", ht::bench::expert_catalog(tensors), runs));
     std::string text(reinterpret_cast<const char*>(header.data()) + 8, header.size() - 8);
     text.resize(text.size() + ht::bench::json_padding);
     add("DOM " + size, dom_parse(std::move(text), tensors));

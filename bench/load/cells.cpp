@@ -146,8 +146,8 @@ class Builder {
   const Workload& file_;
   const Destination& into_;
   const CellOptions& options_;
-  bool dd_ = report_if_skipped(dd_works(file_, Through::page_cache), "dd");
-  bool dd_direct_ = report_if_skipped(dd_works(file_, Through::direct), "dd iflag=direct");
+  bool dd_ = report_if_skipped(can_read_by_dd(file_, Through::page_cache), "dd");
+  bool dd_direct_ = report_if_skipped(can_read_by_dd(file_, Through::direct), "dd iflag=direct");
 };
 
 }  // namespace

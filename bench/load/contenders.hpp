@@ -40,7 +40,7 @@ Turn one_pass_by_direct(const Workload& workload, DirectShape shape);
 // The program dd, which does not sum the bytes. Its result is checked by the number of copied bytes.
 enum class Through : bool { page_cache, direct };
 /// Returns true if dd is installed and supports the mode.
-bool dd_works(const Workload& workload, Through through);
+bool can_read_by_dd(const Workload& workload, Through through);
 Turn one_pass_by_dd(const Workload& workload, Through through);
 
 // All processors copy from resident mapped pages: the limit for a warm file. Only the copy is timed.

@@ -20,7 +20,7 @@ bool has_copied_all(const Workload& workload, const ChildResult& result) {
 
 }  // namespace
 
-bool dd_works(const Workload& workload, Through through) {
+bool can_read_by_dd(const Workload& workload, Through through) {
   auto words = command(workload, through);
   words.emplace_back("count=1");
   return run_child(words).status == 0;

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Loads weights from Python by htensor, numpy.fromfile, numpy.memmap and torch.load: one run, best of several turns.
 
-The bytes that each contender read are compared with the file after its timed part. Contenders take turns, and each
-turn starts with the files dropped from the page cache, in a process of its own.
+The arrays of each contender except O_DIRECT are compared with the file after the timed part. Contenders take turns, and
+each turn starts with the files dropped from the page cache, in a process of its own. Also measures the import of
+htensor, a zero-copy open and the listing of 60,000 tensors.
 
 Usage: main.py [--size 4G] [--turns 3] [--folder FOLDER] [--json FILE] [--smoke]
 """

@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
   std::string folder = (std::filesystem::temp_directory_path() / "htensor-bench-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) return 2;
   const auto path = std::filesystem::path(folder) / "300.safetensors";
-  const auto catalog = ht::bench::experts(300);
+  const auto catalog = ht::bench::expert_catalog(300);
   const bool is_created = catalog && ht::bench::make_file(path, "safetensors", *catalog);
   // Alternating runs and medians, because the kernel accounts some runs in whole clock ticks.
   std::vector<double> listing;

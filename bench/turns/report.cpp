@@ -35,7 +35,7 @@ nlohmann::ordered_json json_of(const FigureGoal& goal) {
                               {"at_least", goal.at_least}, {"met", nullptr}};
   if (goal.value) json["value"] = *goal.value;
   if (goal.limit) json["limit"] = *goal.limit;
-  if (goal.value && goal.limit) json["met"] = !goal.missed();
+  if (goal.value && goal.limit) json["met"] = !goal.is_missed();
   if (goal.lower) json["lower"] = *goal.lower;
   if (goal.upper) json["upper"] = *goal.upper;
   return json;
@@ -97,10 +97,10 @@ bool print_goals(const std::vector<FigureGoal>& goals) {
     }
     if (goal.limit) {
       std::printf(", goal %s %.2f%s", goal.at_least ? "at least" : "at most", *goal.limit, unit.c_str());
-      if (goal.value) std::printf(": %s", goal.missed() ? "MISSED" : "met");
+      if (goal.value) std::printf(": %s", goal.is_missed() ? "MISSED" : "met");
     }
     std::printf("\n");
-    good = good && !goal.missed();
+    good = good && !goal.is_missed();
   }
   return good;
 }

@@ -27,7 +27,7 @@ struct FigureGoal {
   bool at_least = true;
 
   /// Returns true if the median misses the limit. If the better quartile meets it, noise may be the cause.
-  [[nodiscard]] bool missed() const noexcept {
+  [[nodiscard]] bool is_missed() const noexcept {
     return value && limit && (at_least ? *value < *limit : *value > *limit);
   }
   /// Sets the median and the quartiles of these values.

@@ -202,19 +202,19 @@ TEST(AsView, copy_materializes_the_values) {
 
 // Whether a call compiles. The folder compile_fail tests the messages of compilers.
 template <class To, class From>
-concept Upcasts = requires(const Tensor<From, Rank<1>>& tensor) { upcast<To>(tensor); };
+concept HasUpcast = requires(const Tensor<From, Rank<1>>& tensor) { upcast<To>(tensor); };
 template <class To, class From>
-concept Casts = requires(const Tensor<From, Rank<1>>& tensor) { cast<To>(tensor); };
+concept HasCast = requires(const Tensor<From, Rank<1>>& tensor) { cast<To>(tensor); };
 template <class To, class From>
 concept HasLazyCast = requires(const Tensor<From, Rank<1>>& tensor) { as<To>(tensor); };
 
 TEST(Cast, is_available_exactly_if_lossless) {
-  static_assert(Upcasts<F32, F16> && Upcasts<I64, const I8> && Upcasts<F64, F64>);
-  static_assert(!Upcasts<F32, BF16> && !Upcasts<F32, F64> && !Upcasts<I16, U8>);
-  static_assert(Casts<F32, BF16> && Casts<I16, U8> && Casts<F16, const U8> && Casts<F64, I32>);
-  static_assert(!Casts<F64, I64> && !Casts<F16, BF16> && !Casts<U8, I8> && !Casts<F32, I32>);
+  static_assert(HasUpcast<F32, F16> && HasUpcast<I64, const I8> && HasUpcast<F64, F64>);
+  static_assert(!HasUpcast<F32, BF16> && !HasUpcast<F32, F64> && !HasUpcast<I16, U8>);
+  static_assert(HasCast<F32, BF16> && HasCast<I16, U8> && HasCast<F16, const U8> && HasCast<F64, I32>);
+  static_assert(!HasCast<F64, I64> && !HasCast<F16, BF16> && !HasCast<U8, I8> && !HasCast<F32, I32>);
   static_assert(HasLazyCast<F32, const BF16> && !HasLazyCast<F8_E4M3FNUZ, F8_E4M3>);
-  EXPECT_FALSE((Casts<F32, C64>));
+  EXPECT_FALSE((HasCast<F32, C64>));
 }
 
 }  // namespace

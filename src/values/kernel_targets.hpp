@@ -1,6 +1,6 @@
 // The processor generations that kernels are compiled for. Include before Highway.
 //
-// With AVX2, the kernels of src/values already run at memory speed, so wider registers would only add build
+// With AVX2, most kernels of src/values already run at memory speed, so wider registers would only add build
 // time. Vectors of unknown length (SVE) cannot be stored in arrays, which some kernels need.
 #pragma once
 

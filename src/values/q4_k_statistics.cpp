@@ -141,6 +141,7 @@ HWY_INLINE Integers add_integers(const std::uint8_t* block, const GroupBytes& by
     hn::StoreU(offset, group_tag, group_shorts.offsets + g);
   }
 #if defined(__GNUC__)
+  // Makes the compiler load these numbers from memory instead of forwarding its stores in registers.
   asm volatile("" : "+m"(group_shorts));
 #endif
 
@@ -186,7 +187,8 @@ HWY_INLINE Integers add_integers(const std::uint8_t* block, const GroupBytes& by
 #endif
 
 /// True if an element of the block may be zero or outside of `range`.
-HWY_INLINE bool may_extend(const GroupBytes& bytes, float d, float dmin, const ValueRange& range) {
+HWY_INLINE bool may_have_zero_or_extreme(const GroupBytes& bytes, float d, float dmin,
+                                         const ValueRange& range) {
   const hn::CappedTag<float, groups> floats;
   const hn::Rebind<std::int32_t, decltype(floats)> ints;
   const hn::Rebind<std::uint8_t, decltype(floats)> byte_tag;
@@ -221,7 +223,7 @@ void add_blocks(const std::uint8_t* blocks, std::int64_t count, const float* sca
     for (std::int64_t line = 0; line < Q4_K::block_bytes; line += 64) prefetch(block + line);
     const GroupBytes bytes(block);
     integers[i] = add_integers(block, bytes);
-    by_element[i] = may_extend(bytes, scales[2 * i], scales[2 * i + 1], range);
+    by_element[i] = may_have_zero_or_extreme(bytes, scales[2 * i], scales[2 * i + 1], range);
   }
 }
 

@@ -247,7 +247,7 @@ StripStatistics summarize_codes(const std::byte* codes, std::int64_t count) {
 }
 
 // Counts have 32 bits, so `count` must be below 2^31.
-SmallCounts count_values(const float* values, std::int64_t count, std::uint32_t tiny_below) {
+SmallCounts count_zeros_and_tiny(const float* values, std::int64_t count, std::uint32_t tiny_below) {
   const Ints ints;
   const auto limit = hn::Set(ints, static_cast<std::int32_t>(tiny_below));
   auto tiny = hn::Zero(ints);
@@ -286,7 +286,7 @@ StripStatistics summarize_bf16(const std::byte* codes, std::int64_t count) noexc
 }
 
 SmallCounts count_small(const float* values, std::int64_t count, std::uint32_t tiny_below) noexcept {
-  return HT_CHOOSE_TARGET(count_values)(values, count, tiny_below);
+  return HT_CHOOSE_TARGET(count_zeros_and_tiny)(values, count, tiny_below);
 }
 
 }  // namespace ht::inline v1::values

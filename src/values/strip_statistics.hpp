@@ -13,7 +13,7 @@ namespace ht::inline v1::values {
 inline constexpr std::int64_t interleaved_sums = 16;
 
 /// Valid only if `squares` is finite. Otherwise a value is infinite or NaN, or a sum of squares overflowed.
-/// Extremes compare bit patterns with integer instructions, which do not delay the sums.
+/// Extremes are found by integer comparisons of bit patterns, which do not delay the sums.
 struct StripStatistics {
   double sum = 0;
   double squares = 0;

@@ -281,7 +281,7 @@ TEST(DecodeBlocks, nvfp4_ignores_the_top_bit_of_a_scale_and_decodes_scale_0x7f_a
   EXPECT_EQ(values[63], 0x1p-9F);
 }
 
-TEST(DecodeBlocks, zero_blocks_write_nothing) {
+TEST(DecodeBlocks, a_count_of_0_accesses_no_memory) {
   for (const Encoding& encoding : library_encodings()) decode_blocks(encoding.tag, nullptr, 0, nullptr);
 }
 

@@ -1,6 +1,6 @@
 // Reference decoders: one simple function per encoding, with which tests compare the kernels.
 //
-// Each comment is the byte map of a block; all numbers are little-endian. `d`, `m` and `dm` are F16. The
+// Each comment is the byte map of a block; all numbers are little-endian. `d`, `m` and `dmin` are F16. The
 // order of multiplications and additions is part of the definition, because each operation rounds to F32.
 #pragma once
 
@@ -93,14 +93,14 @@ inline void decode(Q8_1, Block b, float* y) { decode_int8(half_at(b), b + 4, 32,
 /// d as F32, q[256] of int8, sums for dot products.
 inline void decode(Q8_K, Block b, float* y) { decode_int8(number_at<float>(b), b + 4, 256, y); }
 
-/// scales[16] for 16 elements each: 4 bits of scale and 4 bits of offset; q[64] of 2 bits, d, dm. Byte l of
+/// scales[16] for 16 elements each: 4 bits of scale and 4 bits of offset; q[64] of 2 bits, d, dmin. Byte l of
 /// each 32 bytes of q has the elements l, l + 32, l + 64 and l + 96.
 inline void decode(Q2_K, Block b, float* y) {
   const float d = half_at(b + 80);
-  const float dm = half_at(b + 82);
+  const float dmin = half_at(b + 82);
   for (int i = 0; i < 256; ++i) {
     const float scale = d * static_cast<float>(low_nibble(b[i / 16]));
-    const float offset = dm * static_cast<float>(high_nibble(b[i / 16]));
+    const float offset = dmin * static_cast<float>(high_nibble(b[i / 16]));
     const int q = (b[16 + 32 * (i / 128) + i % 32] >> (2 * (i % 128 / 32))) & 3;
     y[i] = scale * static_cast<float>(q) - offset;
   }
@@ -136,32 +136,32 @@ inline ScaleAndOffset k_scale(Block s, int i) {
   return {low_nibble(s[i + 4]) | ((s[i - 4] >> 6) << 4), high_nibble(s[i + 4]) | ((s[i] >> 6) << 4)};
 }
 
-/// d, dm, scales[12], q[128]: 32 bytes have 32 elements in their low nibbles and the next 32 in the high
+/// d, dmin, scales[12], q[128]: 32 bytes have 32 elements in their low nibbles and the next 32 in the high
 /// ones.
 inline void decode(Q4_K, Block b, float* y) {
   const float d = half_at(b);
-  const float dm = half_at(b + 2);
+  const float dmin = half_at(b + 2);
   for (int i = 0; i < 256; ++i) {
     const auto [scale, offset] = k_scale(b + 4, i / 32);
     const std::uint8_t byte = b[16 + 32 * (i / 64) + i % 32];
     const int q = i % 64 < 32 ? low_nibble(byte) : high_nibble(byte);
     const float d1 = d * static_cast<float>(scale);
-    const float m1 = dm * static_cast<float>(offset);
+    const float m1 = dmin * static_cast<float>(offset);
     y[i] = d1 * static_cast<float>(q) - m1;
   }
 }
 
-/// d, dm, scales[12], the fifth bits in h[32], q[128] as in Q4_K. Bit i / 32 of h[i % 32] is for element i.
+/// d, dmin, scales[12], the fifth bits in h[32], q[128] as in Q4_K. Bit i / 32 of h[i % 32] is for element i.
 inline void decode(Q5_K, Block b, float* y) {
   const float d = half_at(b);
-  const float dm = half_at(b + 2);
+  const float dmin = half_at(b + 2);
   for (int i = 0; i < 256; ++i) {
     const auto [scale, offset] = k_scale(b + 4, i / 32);
     const std::uint8_t byte = b[48 + 32 * (i / 64) + i % 32];
     const int low = i % 64 < 32 ? low_nibble(byte) : high_nibble(byte);
     const int high = (b[16 + i % 32] >> (i / 32)) & 1;
     const float d1 = d * static_cast<float>(scale);
-    const float m1 = dm * static_cast<float>(offset);
+    const float m1 = dmin * static_cast<float>(offset);
     y[i] = d1 * static_cast<float>(low + 16 * high) - m1;
   }
 }

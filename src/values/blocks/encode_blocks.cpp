@@ -387,18 +387,18 @@ void encode_q6_k(const float* from, int /*blocks*/, std::byte* to) {
 
 // Encodes one or more blocks of up to 256 elements in total.
 struct Encoder {
-  int number;  // the value of the EncodingTag
+  EncodingTag tag;
   void (*encode)(const float* from, int blocks, std::byte* to);
 };
 
 constexpr Encoder encoders[]{
-    {2, encode_scaled<4>},        {3, encode_lines<4>}, {6, encode_scaled<5>},
-    {7, encode_lines<5>},         {8, encode_q8_0},     {12, encode_packed_lines<4>},
-    {13, encode_packed_lines<5>}, {14, encode_q6_k},    {39, encode_mxfp4},
+    {Q4_0::tag, encode_scaled<4>},       {Q4_1::tag, encode_lines<4>}, {Q5_0::tag, encode_scaled<5>},
+    {Q5_1::tag, encode_lines<5>},        {Q8_0::tag, encode_q8_0},     {Q4_K::tag, encode_packed_lines<4>},
+    {Q5_K::tag, encode_packed_lines<5>}, {Q6_K::tag, encode_q6_k},     {MXFP4::tag, encode_mxfp4},
 };
 
 const Encoder* find_encoder(EncodingTag encoding) noexcept {
-  const auto* const found = std::ranges::find(encoders, static_cast<int>(encoding), &Encoder::number);
+  const auto* const found = std::ranges::find(encoders, encoding, &Encoder::tag);
   return found == std::end(encoders) ? nullptr : found;
 }
 

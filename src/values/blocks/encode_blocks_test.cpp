@@ -505,7 +505,7 @@ TEST(EncodeBlocks, errors_of_small_elements_are_bounded) {
   }
 }
 
-TEST(EncodeBlocks, blocks_below_the_smallest_half_become_zeros) {
+TEST(EncodeBlocks, blocks_of_elements_up_to_the_stated_limit_become_zeros) {
   for (const Codec& codec : codecs()) {
     const float limit = codec.name == "MXFP4" ? 0x1p-130F : 0x1p-26F;
     for (const float value : {limit, -limit, limit / 2, std::numeric_limits<float>::denorm_min()}) {
