@@ -81,7 +81,7 @@ class Tidy(unittest.TestCase):
             self.assertIn("a.cpp:1:int BAD;", output)
             self.assertTrue(was_run)
 
-    def test_checks_again_when_ignored_text_has_changed(self):
+    def test_checks_again_when_a_comment_or_an_unused_macro_has_changed(self):
         for text in ("const int one = 1;  // NOLINT\n", "const int one = 1;\n#define UNUSED(x) x * 2\n"):
             self.checks_again()
             (self.root / "src/a.hpp").write_text(text)

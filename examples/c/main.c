@@ -65,7 +65,8 @@ static void list(const ht_model* model) {
   }
 }
 
-// Prints the statistics of each tensor and the last value of the first tensor. Works for every type.
+// Prints the statistics of each tensor and the last value of the first tensor. Works for every dtype of real
+// numbers and for block encodings.
 static int read_values(const ht_model* model) {
   int bad = 0;
   for (size_t i = 0; i < ht_model_count(model) && !bad; ++i) {

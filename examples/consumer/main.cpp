@@ -107,9 +107,9 @@ class FlippedFile final : public ht::io::Source {
 };
 
 /// Loads each tensor into memory from the pool.
-class IntoPool final : public ht::io::Strategy {
+class PoolStrategy final : public ht::io::Strategy {
  public:
-  explicit IntoPool(std::shared_ptr<const ht::io::Source> source) : source_(std::move(source)) {}
+  explicit PoolStrategy(std::shared_ptr<const ht::io::Source> source) : source_(std::move(source)) {}
 
   std::string_view name() const noexcept override { return "into the pool"; }
   ht::io::Strategy::Answer answer(const ht::io::Strategy::Request& request) override {
@@ -178,7 +178,7 @@ ht::Result<void> load_flipped(const std::filesystem::path& path) {
   }
   const auto source = std::make_shared<mine::FlippedFile>(HT_TRY(ht::io::open_file(flipped_path)));
   const auto model = HT_TRY(ht::Model::from_source(source, {.dtypes = {ht::dtype_info<mine::F8_E3M4>()}}));
-  const auto loaded = HT_TRY(ht::load(model, {.custom = std::make_shared<mine::IntoPool>(source)}));
+  const auto loaded = HT_TRY(ht::load(model, {.custom = std::make_shared<mine::PoolStrategy>(source)}));
   const auto any = HT_TRY(model.at(0));
   const auto tensor = HT_TRY(any.flat<mine::F8_E3M4>());
   std::printf("flipped: %llu bytes loaded by '%s', first %g\n", static_cast<unsigned long long>(loaded.bytes),

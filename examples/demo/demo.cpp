@@ -146,8 +146,8 @@ ht::Result<void> detect_flipped_bit(const std::filesystem::path& folder) {
   return {};
 }
 
-// Converts safetensors to an IREE archive, then to GGUF and back to an archive, and checks that every tensor
-// is the same.
+// Converts safetensors to an IREE archive and to GGUF, then the GGUF file to another archive. Checks that
+// every tensor is the same.
 ht::Result<void> convert_and_compare(const std::filesystem::path& folder) {
   const auto source = HT_TRY(ht::Model::open(folder / "model.safetensors"));
   const std::pair<const char*, const char*> steps[] = {{"model.safetensors", "model.irpa"},

@@ -93,7 +93,9 @@ inline ht::Result<Config> config_of(const ht::Model& model) {
                   has_other_scaling ? "this scaling of rotary frequencies is not supported"
                                     : "metadata or config.json does not have the sizes of a Llama")
             .at_path(model.files().front().string())
-            .with_hint("use a GGUF file of a Llama, or put its config.json beside the safetensors"));
+            .with_hint(has_other_scaling
+                           ? "use a Llama without this scaling, or with the rope type llama3"
+                           : "use a GGUF file of a Llama, or put its config.json beside the safetensors"));
   }
   config.head_size = size("attention.key_length", "head_dim", hidden / config.heads);
   config.epsilon = real("attention.layer_norm_rms_epsilon", "rms_norm_eps").value_or(1e-5);

@@ -219,7 +219,7 @@ class Reference(unittest.TestCase):
         exact = Llama(path).logits(PROMPT)
         self.expect_near(expected[:len(PROMPT)], exact, 0.05)
 
-    def test_errors_have_a_hint(self):
+    def test_missing_config_and_bad_ids_are_errors(self):
         path = self.synthesize("model.safetensors", "F32")
         (self.path / "config.json").unlink()
         done = subprocess.run([LLAMA, path, "1"], capture_output=True, text=True, check=False)

@@ -16,7 +16,7 @@
 
 namespace ht::testing {
 
-struct FreeHandle {
+struct HandleDeleter {
   void operator()(ht_model* model) const { ht_model_free(model); }
   void operator()(ht_tensor* tensor) const { ht_tensor_free(tensor); }
   void operator()(ht_seal* seal) const { ht_seal_free(seal); }
@@ -27,7 +27,7 @@ struct FreeHandle {
   }
 };
 template <class T>
-using Handle = std::unique_ptr<T, FreeHandle>;
+using Handle = std::unique_ptr<T, HandleDeleter>;
 
 /// The error of the last call: `EXPECT_EQ(ht_…(…, failed.out()), HT_OK) << failed`.
 class Failed {
@@ -60,7 +60,7 @@ T sized() {
   return value;
 }
 
-inline ht_string c_text(std::string_view text) { return {text.data(), text.size()}; }
+inline ht_string to_ht_string(std::string_view text) { return {text.data(), text.size()}; }
 inline std::string text(const ht_string& text) { return {text.data, text.size}; }
 
 /// Describes dense elements to save. Refers to `dims` and `data`, which must outlive the result.

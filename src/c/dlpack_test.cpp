@@ -15,11 +15,11 @@ using testing::Handle;
 using testing::sized;
 
 template <class Managed>
-struct Consume {
+struct ManagedDeleter {
   void operator()(Managed* managed) const { managed->deleter(managed); }
 };
-using Versioned = std::unique_ptr<DLManagedTensorVersioned, Consume<DLManagedTensorVersioned>>;
-using Plain = std::unique_ptr<DLManagedTensor, Consume<DLManagedTensor>>;
+using Versioned = std::unique_ptr<DLManagedTensorVersioned, ManagedDeleter<DLManagedTensorVersioned>>;
+using Plain = std::unique_ptr<DLManagedTensor, ManagedDeleter<DLManagedTensor>>;
 
 class DlPack : public testing::CApi {
  protected:

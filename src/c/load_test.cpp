@@ -171,7 +171,7 @@ TEST_F(CLoad, progress_cancels_a_conversion_and_leaves_no_file) {
   EXPECT_FALSE(std::filesystem::exists(path("out.gguf")));
 }
 
-TEST_F(CLoad, cancel_ends_current_and_later_calls) {
+TEST_F(CLoad, cancel_request_ends_all_later_calls) {
   const auto model = small_model();
   const Handle<ht_cancel> cancel(ht_cancel_create());
   auto work = sized<ht_work>();

@@ -10,8 +10,8 @@
 namespace ht::c {
 namespace {
 
-// Calls `use` with a zero of the C type that represents an array item of this type. Does not call `use` for
-// strings and arrays, which have no such type.
+// Calls `use` with a zero of the C number type that represents an array item of this type. Does not call
+// `use` for strings and arrays, whose items are structs.
 template <class Use>
 void with_item_type(MetaType type, const Use& use) {
   switch (type) {

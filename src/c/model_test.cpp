@@ -199,7 +199,7 @@ TEST_F(CModel, tensors_outlive_the_model) {
 TEST_F(CModel, names_may_contain_nul) {
   const std::string name("a\0b", 3);
   auto tensor = testing::dense("", HT_F32, two_by_three_, floats_);
-  tensor.name = testing::c_text(name);
+  tensor.name = testing::to_ht_string(name);
   save("nul.safetensors", {tensor});
   const auto model = open("nul.safetensors");
   EXPECT_EQ(ht_model_find(model.get(), name.data(), 3, nullptr), 1);

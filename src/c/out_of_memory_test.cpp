@@ -1,5 +1,6 @@
-// Calls each function while its n-th allocation fails, for all n. The call returns HT_OUT_OF_MEMORY and leaks
-// nothing, and the function works afterwards. A separate program, because it replaces operator new.
+// Lets each function allocate n times, for n = 0, 1, 2, …, until it succeeds: all later allocations fail. A
+// call that needs more returns HT_OUT_OF_MEMORY and leaks nothing. A separate program, because it replaces
+// operator new.
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -41,7 +41,7 @@ TEST_F(CSave, result_lists_the_file) {
             HT_ALREADY_EXISTS);
 }
 
-TEST_F(CSave, sizes_and_names_are_checked) {
+TEST_F(CSave, wrong_size_duplicate_name_and_unknown_type_are_refused) {
   auto tensor = dense("w", HT_F32, two_by_three_, floats_);
   tensor.bytes = 20;
   EXPECT_EQ(try_save({tensor}), HT_SIZE_MISMATCH);
@@ -305,7 +305,7 @@ TEST_F(CSave, memory_has_the_bytes_of_the_file) {
   }
 }
 
-TEST_F(CSave, memory_needs_a_format_and_an_allocation) {
+TEST_F(CSave, save_to_memory_needs_a_format_and_memory_and_refuses_seal_shards_and_mlir) {
   const auto tensor = dense("w", HT_F32, two_by_three_, floats_);
   Buffer buffer;
   EXPECT_EQ(ht_save_to_memory(&tensor, 1, nullptr, grow, &buffer, failed_.out()), HT_BAD_STATE);

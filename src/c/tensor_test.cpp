@@ -33,7 +33,7 @@ class CTensor : public testing::CApi {
     EXPECT_EQ(ht_tensor_rows(tensor.get(), begin, end, &found, failed_.out()), HT_OK) << failed_;
     return Handle<ht_tensor>(found);
   }
-  // Two rows of a Q8_0 block with the scale 0.5 and the numbers 0 to 31.
+  // Two rows. Each is one Q8_0 block with the scale 0.5 and the numbers 0 to 31.
   Handle<ht_tensor> blocks() {
     testing::GgufFile file;
     file.header(1, 0).tensor("q", {32, 2}, 8, 0).pad();
@@ -126,7 +126,7 @@ TEST_F(CTensor, private_data_is_writable_and_changes_neither_the_file_nor_other_
   EXPECT_EQ(testing::read_file(path("m.safetensors")), before);
 }
 
-TEST_F(CTensor, private_data_of_bytes_and_rows_outlives_the_model) {
+TEST_F(CTensor, private_data_outlives_the_model_and_leaves_the_callers_bytes_unchanged) {
   small_model();
   const auto file = testing::read_file(path("m.safetensors"));
   ht_model* model = nullptr;

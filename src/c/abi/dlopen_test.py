@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 
-def preload(compiler):
+def find_sanitizer_runtime(compiler):
     """The path of the sanitizer's runtime, which must be loaded before a sanitized library."""
     for name in ("libclang_rt.asan-x86_64.so", "libasan.so"):
         path = subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True).stdout.strip()
@@ -29,7 +29,7 @@ def main():
         print("skipped: the thread sanitizer cannot be loaded into Python")
         sys.exit(77)
     if sanitizers and "LD_PRELOAD" not in os.environ:
-        os.environ.update(LD_PRELOAD=preload(sys.argv[2]), ASAN_OPTIONS="detect_leaks=0")
+        os.environ.update(LD_PRELOAD=find_sanitizer_runtime(sys.argv[2]), ASAN_OPTIONS="detect_leaks=0")
         os.execv(sys.executable, [sys.executable, *sys.argv])
 
     library = ctypes.CDLL(path)

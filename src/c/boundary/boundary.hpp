@@ -36,7 +36,8 @@ ht_status call(ht_error** error, const Body& body) noexcept {
   }
 }
 
-/// Fails with `bad_state` if `is_given` is false, because the required pointer `name` is NULL.
+/// Checks a required pointer: fails with `bad_state` if `is_given` is false. `name` is the argument in the
+/// message.
 [[nodiscard]] Result<void> require(bool is_given, std::string_view name);
 
 /// Fails with `bad_state` unless `number` is a value of the enumeration, 0 to `max`.

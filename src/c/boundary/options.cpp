@@ -99,7 +99,7 @@ Result<WorkOptions> Work::start(const ht_work* given) {
   // The call has its own stop source, because its callback cancels this call only. A request to the caller's
   // `cancel` object is forwarded to it.
   stop_.emplace();
-  if (given_.cancel != nullptr) forward_.emplace(options.stop, Forward{&*stop_});
+  if (given_.cancel != nullptr) forwarder_.emplace(options.stop, StopForwarder{&*stop_});
   options.stop = stop_->get_token();
   options.on_progress = [this](const Progress& progress) {
     const ht_progress report{.size = sizeof(ht_progress),

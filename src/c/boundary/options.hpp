@@ -44,14 +44,14 @@ class Work {
   [[nodiscard]] Result<WorkOptions> start(const ht_work* given);
 
  private:
-  struct Forward {
+  struct StopForwarder {
     std::stop_source* to;
     void operator()() const noexcept { to->request_stop(); }
   };
 
   ht_work given_{};
   std::optional<std::stop_source> stop_;
-  std::optional<std::stop_callback<Forward>> forward_;
+  std::optional<std::stop_callback<StopForwarder>> forwarder_;
 };
 
 }  // namespace ht::c
