@@ -9,7 +9,8 @@
     weights.numpy()                               # in place: zero copy, read-only
     weights[:4, ::2], weights.to("float32")       # only these elements; any type or encoding as float32
 
-Functions take a path (anything that os.fspath accepts) or an open Model:
+Functions take a path (anything that os.fspath accepts) or an open Model; `validate`, `read_seal` and
+`edit_metadata` take only a path:
 
     open, from_bytes, from_fd      a Model
     load, prefetch, evict, residency   memory and the page cache

@@ -80,8 +80,9 @@ class NotFoundError(Error, KeyError):
 
 
 class FileError(Error, OSError):
-    """A file cannot be opened, read or written. `errno` is the error of the system call. The exception is
-    also an instance of the OSError subclass for that errno, such as FileNotFoundError."""
+    """A file cannot be opened, read or written. `errno` is the error of the system call; if no call failed, it
+    depends on `code`. The exception is also an instance of the OSError subclass for that errno, such as
+    FileNotFoundError."""
 
 
 class OutOfMemoryError(Error, MemoryError):

@@ -74,7 +74,7 @@ def _item_type(key: str, items: list[Any]) -> int:
     if all(isinstance(item, int) and not isinstance(item, bool) for item in items):
         return _integer_type(items, (5, 4, 11, 10))
     if all(isinstance(item, (int, float)) and not isinstance(item, bool) for item in items):
-        return 6 if all(_is_f32(float(item)) for item in items) else 12
+        return _F32 if all(_is_f32(float(item)) for item in items) else _F64
     if all(isinstance(item, (list, tuple)) for item in items):
         return _ARRAY
     raise TypeError(f"metadata {key!r}: items of a list need the same type, such as all str or all int")
@@ -136,7 +136,7 @@ def normalize_value(key: str, value: Any) -> tuple[Any, ...]:
     if isinstance(value, int):
         return _integer_type([value], (4, 5, 10, 11)), value
     if isinstance(value, float):
-        return (6 if _is_f32(value) else 12), value
+        return (_F32 if _is_f32(value) else _F64), value
     if isinstance(value, (list, tuple)):
         items = list(value)
         return _array(key, _item_type(key, items), items)

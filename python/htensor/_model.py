@@ -148,11 +148,10 @@ class Model(_native.Model, Mapping[str, Tensor]):
     ) -> LoadReport:
         """Reads tensors into writable buffers, by direct I/O where possible. Splats are expanded.
 
-        An array of numpy has the dtype and the shape of `Tensor.numpy()`, in any byte order and layout, and
-        receives the elements whatever their byte order and layout in the file: TypeError for another dtype,
-        ValueError for another shape. For a dtype of ml_dtypes, the unsigned integers of the same width are
-        accepted too. A buffer with typed elements, such as array.array, is treated as a numpy array, and may be
-        one-dimensional.
+        An array of numpy needs the dtype and the shape of `Tensor.numpy()`: TypeError for another dtype,
+        ValueError for another shape. Its byte order and layout may differ from those of the file. For a dtype of
+        ml_dtypes, the unsigned integers of the same width are accepted too. A buffer with typed elements, such
+        as array.array, is treated as a numpy array, and may be one-dimensional.
 
         Buffers of bytes, such as bytearray, and arrays of uint8 with the shape (nbytes,) receive the stored bytes,
         also for elements of 4 and 6 bits: ValueError for another size and for column-major tensors."""

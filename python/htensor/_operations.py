@@ -191,7 +191,7 @@ def _damage_error(path: str, found: Verification) -> Error:
         "path": where,
         "tensor": first.tensor if first else None,
         "offset": first.offset if first else None,
-        "hint": "download the file again, or seal the model again if the change is intended",
+        "hint": "download the file again, or call htensor.seal(path, force=True) if the change is intended",
         "errno": 0,
         "verification": found,
     }

@@ -92,7 +92,8 @@ class LoadReport(Record):
 
 
 class BadRange(Record):
-    """Bytes that differ from the seal: whole chunks of up to 4 MiB. `part` is "header", "tensor", "gap" or "tail"."""
+    """Bytes that differ from the seal, are missing, or follow the sealed end. Damage is reported in whole chunks of up
+    to 4 MiB; adjacent chunks are one range. `part` is "header", "tensor", "gap" or "tail"."""
 
     __slots__ = ("file", "part", "tensor", "offset", "bytes")
     file: str

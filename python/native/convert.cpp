@@ -396,7 +396,7 @@ static PyObject* edit_metadata(PyObject*, PyObject* arguments) {
     edits[i].key.size = static_cast<size_t>(size);
     if (!edits[i].key.data) return nullptr;
     if (value == Py_None) continue;
-    if (!memory.value(value, &values[i])) return nullptr;
+    if (!memory.to_value(value, &values[i])) return nullptr;
     edits[i].value = &values[i];
   }
   Result<ht_edit_report> edited;

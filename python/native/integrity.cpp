@@ -7,7 +7,7 @@ namespace htpy {
 
 static const char* const hash_names[] = {"crc64nvme", "crc64nvme", "xxh3-128", "sha256"};
 
-static bool hash_options(PyObject* dict, ht_hash_options* options) {
+static bool fill_hash_options(PyObject* dict, ht_hash_options* options) {
   static const Field fields[] = {
       {"algorithm", Kind::enumeration, offsetof(ht_hash_options, algorithm)},
       {"per_tensor", Kind::flag, offsetof(ht_hash_options, per_tensor)},
@@ -65,7 +65,7 @@ static PyObject* seal(PyObject*, PyObject* arguments) {
   if (!PyArg_ParseTuple(arguments, "OO!O", &model, &PyDict_Type, &dict, &progress)) return nullptr;
   const Use use(handle_of(model));
   ht_hash_options options{};
-  if (!use || !hash_options(dict, &options)) return nullptr;
+  if (!use || !fill_hash_options(dict, &options)) return nullptr;
   ht_seal* created = nullptr;
   Work work(progress);
   if (!work.run([&](const ht_work* state, ht_error** error) {
@@ -90,7 +90,7 @@ static PyObject* read_seal(PyObject*, PyObject* arguments) {
   return result;
 }
 
-static bool verify_options(PyObject* dict, ht_verify_options* options) {
+static bool fill_verify_options(PyObject* dict, ht_verify_options* options) {
   static const Field fields[] = {
       {"quick", Kind::flag, offsetof(ht_verify_options, quick)},
       {"max_header", Kind::u64, offsetof(ht_verify_options, max_header_bytes)},
@@ -120,7 +120,7 @@ static PyObject* verify(PyObject*, PyObject* arguments) {
   PyObject *dict = nullptr, *progress = nullptr;
   if (!PyArg_ParseTuple(arguments, "yO!O", &path, &PyDict_Type, &dict, &progress)) return nullptr;
   ht_verify_options options{};
-  if (!verify_options(dict, &options)) return nullptr;
+  if (!fill_verify_options(dict, &options)) return nullptr;
   Result<ht_verification> found;
   Work work(progress);
   if (!work.run([&](const ht_work* state, ht_error** error) {
@@ -145,7 +145,7 @@ static PyObject* verify_model(PyObject*, PyObject* arguments) {
   if (!PyArg_ParseTuple(arguments, "OO!O", &model, &PyDict_Type, &dict, &progress)) return nullptr;
   const Use use(handle_of(model));
   ht_verify_options options{};
-  if (!use || !verify_options(dict, &options)) return nullptr;
+  if (!use || !fill_verify_options(dict, &options)) return nullptr;
   Work work(progress);
   if (!work.run([&](const ht_work* state, ht_error** error) {
         options.work = state;
@@ -161,7 +161,7 @@ static PyObject* hash(PyObject*, PyObject* arguments) {
   if (!PyArg_ParseTuple(arguments, "OO!O", &model, &PyDict_Type, &dict, &progress)) return nullptr;
   const Use use(handle_of(model));
   ht_hash_options options{};
-  if (!use || !hash_options(dict, &options)) return nullptr;
+  if (!use || !fill_hash_options(dict, &options)) return nullptr;
   Result<ht_hashes> found;
   Work work(progress);
   if (!work.run([&](const ht_work* state, ht_error** error) {

@@ -30,7 +30,7 @@ PyObject* to_dict(const ht_load_report& loaded) {
   return ok ? dict.release() : nullptr;
 }
 
-static bool load_options(PyObject* dict, ht_load_options* options) {
+static bool fill_load_options(PyObject* dict, ht_load_options* options) {
   static const Field fields[] = {
       {"strategy", Kind::enumeration, offsetof(ht_load_options, strategy)},
       {"budget", Kind::u64, offsetof(ht_load_options, budget_bytes)},
@@ -52,7 +52,7 @@ static PyObject* load(PyObject*, PyObject* arguments) {
   const Use use(handle_of(model));
   Filter filter;
   ht_load_options options{};
-  if (!use || !filter.set(include, exclude) || !load_options(dict, &options)) return nullptr;
+  if (!use || !filter.set(include, exclude) || !fill_load_options(dict, &options)) return nullptr;
   options.filter = filter.get();
   Result<ht_load_report> loaded;
   Work work(progress);
@@ -86,7 +86,7 @@ static PyObject* load_into(PyObject*, PyObject* arguments) {
     return nullptr;
   const Use use(handle_of(model));
   ht_load_options options{};
-  if (!use || !load_options(dict, &options)) return nullptr;
+  if (!use || !fill_load_options(dict, &options)) return nullptr;
   Places places;
   const size_t count = ht_model_count(use.model());
   if (!places.views.allocate(count)) return nullptr;

@@ -64,7 +64,7 @@ void* Metadata::allocate(size_t bytes) {
   return memory;
 }
 
-bool Metadata::text(PyObject* object, ht_string* out) {
+bool Metadata::to_text(PyObject* object, ht_string* out) {
   Py_ssize_t size = 0;
   out->data = PyUnicode_AsUTF8AndSize(object, &size);
   out->size = static_cast<size_t>(size);
@@ -142,7 +142,7 @@ static bool store_number(ht_value_type type, PyObject* object, void* items, size
 }
 
 // `pair` is (type, value), and for an array (9, item type, list of values or of pairs).
-bool Metadata::value(PyObject* pair, ht_value* out) {
+bool Metadata::to_value(PyObject* pair, ht_value* out) {
   int type = 0, item_type = 0;
   PyObject* object = nullptr;
   if (PyTuple_Size(pair) == 3) {
@@ -156,8 +156,8 @@ bool Metadata::value(PyObject* pair, ht_value* out) {
     out->as.items = items;
     for (size_t i = 0; i < count; ++i) {
       PyObject* item = PyList_GetItem(object, static_cast<Py_ssize_t>(i));
-      const bool ok = out->item_type == HT_VALUE_STRING  ? text(item, static_cast<ht_string*>(items) + i)
-                      : out->item_type == HT_VALUE_ARRAY ? value(item, static_cast<ht_value*>(items) + i)
+      const bool ok = out->item_type == HT_VALUE_STRING  ? to_text(item, static_cast<ht_string*>(items) + i)
+                      : out->item_type == HT_VALUE_ARRAY ? to_value(item, static_cast<ht_value*>(items) + i)
                                                          : store_number(out->item_type, item, items, i);
       if (!ok) return false;
     }
@@ -165,7 +165,7 @@ bool Metadata::value(PyObject* pair, ht_value* out) {
   }
   if (!PyArg_ParseTuple(pair, "iO", &type, &object)) return false;
   out->type = static_cast<ht_value_type>(type);
-  if (out->type == HT_VALUE_STRING) return text(object, &out->as.text);
+  if (out->type == HT_VALUE_STRING) return to_text(object, &out->as.text);
   if (out->type == HT_VALUE_F32) {  // ht_value stores F32 as a double, too
     out->as.f64 = PyFloat_AsDouble(object);
     return !PyErr_Occurred();
@@ -184,7 +184,7 @@ bool Metadata::set(PyObject* dict) {
   PyObject *key = nullptr, *pair = nullptr;
   Py_ssize_t position = 0;
   while (PyDict_Next(dict, &position, &key, &pair)) {
-    if (!text(key, &items_[count_].key) || !value(pair, &items_[count_].value)) return false;
+    if (!to_text(key, &items_[count_].key) || !to_value(pair, &items_[count_].value)) return false;
     ++count_;
   }
   return true;

@@ -57,7 +57,7 @@ static bool is_model_class(PyObject* object) {
   return false;
 }
 
-static bool open_options(PyObject* dict, ht_open_options* options) {
+static bool fill_open_options(PyObject* dict, ht_open_options* options) {
   static const Field fields[] = {
       {"faults", Kind::enumeration, offsetof(ht_open_options, faults)},
       {"allow_incomplete", Kind::flag, offsetof(ht_open_options, allow_incomplete)},
@@ -73,7 +73,7 @@ static PyObject* open_path(PyObject*, PyObject* arguments) {
   const char* path = nullptr;
   ht_open_options options{};
   if (!PyArg_ParseTuple(arguments, "OyO!", &python_class, &path, &PyDict_Type, &dict)) return nullptr;
-  if (!is_model_class(python_class) || !open_options(dict, &options)) return nullptr;
+  if (!is_model_class(python_class) || !fill_open_options(dict, &options)) return nullptr;
   ht_model* model = nullptr;
   if (!unlocked([&](ht_error** error) { return ht_model_open(path, &options, &model, error); }))
     return nullptr;
@@ -85,7 +85,7 @@ static PyObject* open_merged(PyObject*, PyObject* arguments) {
   ht_open_options options{};
   if (!PyArg_ParseTuple(arguments, "OO!O!", &python_class, &PyList_Type, &list, &PyDict_Type, &dict))
     return nullptr;
-  if (!is_model_class(python_class) || !open_options(dict, &options)) return nullptr;
+  if (!is_model_class(python_class) || !fill_open_options(dict, &options)) return nullptr;
   const size_t count = static_cast<size_t>(PyList_Size(list));
   Block<const char*> paths(count);
   if (!paths.ok()) return nullptr;
@@ -119,7 +119,7 @@ static PyObject* open_bytes(PyObject*, PyObject* arguments) {
   PyObject *python_class = nullptr, *data = nullptr, *dict = nullptr;
   ht_open_options options{};
   if (!PyArg_ParseTuple(arguments, "OOO!", &python_class, &data, &PyDict_Type, &dict)) return nullptr;
-  if (!is_model_class(python_class) || !open_options(dict, &options)) return nullptr;
+  if (!is_model_class(python_class) || !fill_open_options(dict, &options)) return nullptr;
   Py_buffer* view = static_cast<Py_buffer*>(malloc(sizeof(Py_buffer)));
   if (!view) return PyErr_NoMemory();
   if (PyObject_GetBuffer(data, view, PyBUF_SIMPLE) != 0) {
@@ -140,7 +140,7 @@ static PyObject* open_fd(PyObject*, PyObject* arguments) {
   int fd = -1;
   ht_open_options options{};
   if (!PyArg_ParseTuple(arguments, "OiO!", &python_class, &fd, &PyDict_Type, &dict)) return nullptr;
-  if (!is_model_class(python_class) || !open_options(dict, &options)) return nullptr;
+  if (!is_model_class(python_class) || !fill_open_options(dict, &options)) return nullptr;
   ht_model* model = nullptr;
   if (!unlocked([&](ht_error** error) { return ht_model_open_fd(fd, &options, &model, error); }))
     return nullptr;
@@ -152,7 +152,7 @@ static PyObject* validate(PyObject*, PyObject* arguments) {
   const char* path = nullptr;
   ht_open_options options{};
   if (!PyArg_ParseTuple(arguments, "yO!", &path, &PyDict_Type, &dict)) return nullptr;
-  if (!open_options(dict, &options)) return nullptr;
+  if (!fill_open_options(dict, &options)) return nullptr;
   Result<ht_diagnosis> diagnosis;
   if (!unlocked([&](ht_error** error) { return ht_validate(path, &options, diagnosis.out(), error); }))
     return nullptr;
@@ -291,7 +291,7 @@ static PyObject* model_close(PyObject* self, PyObject*) {
   Py_RETURN_NONE;
 }
 
-// Raises the first fault that zero_fill replaced by zeros.
+// Raises the fault of the first unreadable page that was replaced by zeros.
 static PyObject* model_check_faults(PyObject* self, PyObject*) {
   const Use use(handle_of(self));
   if (!use) return nullptr;
@@ -389,7 +389,8 @@ static PyMethodDef model_methods[] = {
     {"close", model_close, METH_NOARGS,
      "Releases the model. Tensors and arrays made from it stay valid and keep their file mapped."},
     {"check_faults", model_check_faults, METH_NOARGS,
-     "Raises the Error of the first page that faults=\"zero_fill\" replaced by zeros, if there is one."},
+     "Raises the Error of the first unreadable page that was replaced by zeros, even temporarily, if there "
+     "is one."},
     {nullptr, nullptr, 0, nullptr}};
 
 static PyGetSetDef model_properties[] = {

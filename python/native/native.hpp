@@ -131,8 +131,8 @@ struct TensorObject {
 extern PyTypeObject* model_type;
 extern PyTypeObject* tensor_type;
 
-// Every function below that returns a pointer, or a bool, sets a Python exception when it returns null or
-// false.
+// Every function below that can fail and returns a pointer or a bool sets a Python exception when it returns
+// null or false.
 
 /// Raises the exception for a failed call and frees `error`, which may be null. Returns null.
 PyObject* raise(ht_status status, ht_error* error);
@@ -237,8 +237,8 @@ class Metadata {
   Metadata(const Metadata&) = delete;
   Metadata& operator=(const Metadata&) = delete;
   bool set(PyObject* dict);
-  /// One value, whose memory this object owns.
-  bool value(PyObject* pair, ht_value* out);
+  /// Converts one value; this object owns its memory.
+  bool to_value(PyObject* pair, ht_value* out);
   const ht_metadata_item* items() { return items_.data(); }
   size_t count() const { return count_; }
 
@@ -246,7 +246,7 @@ class Metadata {
   /// Returns zeroed memory that this object owns.
   void* allocate(size_t bytes);
   /// Writes the UTF-8 bytes of a str. Surrogate escapes become the bytes that they stand for.
-  bool text(PyObject* object, ht_string* out);
+  bool to_text(PyObject* object, ht_string* out);
 
   Block<ht_metadata_item> items_;
   size_t count_ = 0;

@@ -1,4 +1,4 @@
-"""The bytes that htensor.safetensors writes are those of the reference package, and it reads them back."""
+"""htensor.safetensors writes the same bytes as the reference package, and reads them back."""
 
 import ctypes
 import json

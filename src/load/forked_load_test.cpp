@@ -31,7 +31,7 @@ bool succeeds_in_child(Body body) {
 }
 
 bool loads_and_evicts(const Model& model) {
-  const auto strategy = std::make_shared<Scripted>(zeros_for);
+  const auto strategy = std::make_shared<ScriptedStrategy>(zeros_for);
   if (!ht::load(model, {.custom = strategy})) return false;
   const bool is_resident = ht::residency(model).value()[1].residence == TensorResidency::Residence::resident;
   return is_resident && ht::evict(model).has_value();
@@ -46,13 +46,14 @@ TEST_F(LoadedModels, forked_child_loads_tensors_that_its_parent_is_loading) {
     may_end.get_future().wait();
     return zeros_for(requests);
   };
-  auto first = std::async(std::launch::async,
-                          [&] { return ht::load(*model, {.custom = std::make_shared<Scripted>(wait)}); });
+  auto first = std::async(std::launch::async, [&] {
+    return ht::load(*model, {.custom = std::make_shared<ScriptedStrategy>(wait)});
+  });
   is_loading.get_future().wait();
   // Another thread of the parent waits for that load. In the child, it must not block `model.reset()`.
   std::promise<void> is_waiting;
   auto second = std::async(std::launch::async, [&, is_set = false]() mutable {
-    return ht::load(*model, {.custom = std::make_shared<Scripted>(zeros_for),
+    return ht::load(*model, {.custom = std::make_shared<ScriptedStrategy>(zeros_for),
                              .work = {.on_progress = [&](const Progress&) {
                                if (!std::exchange(is_set, true)) is_waiting.set_value();
                              }}});
@@ -78,7 +79,7 @@ TEST_F(LoadedModels, forked_child_loads_tensors_that_its_parent_is_loading) {
 // The thread that evicts holds the mutex of the states while a strategy releases memory.
 TEST_F(LoadedModels, forked_child_loads_while_its_parent_changes_states) {
   std::optional<Model> model = open(noise_file("safetensors", {3, 500}));
-  const auto strategy = std::make_shared<Scripted>(zeros_for);
+  const auto strategy = std::make_shared<ScriptedStrategy>(zeros_for);
   ASSERT_TRUE(ht::load(*model, {.custom = strategy}));
   std::promise<void> is_releasing;
   std::promise<void> may_end;
@@ -112,7 +113,7 @@ TEST_F(LoadedModels, load_ends_in_its_process) {
     if (child == 0) ::alarm(20);
     return zeros_for(requests);
   };
-  const auto loaded = ht::load(model, {.custom = std::make_shared<Scripted>(fork_in_load)});
+  const auto loaded = ht::load(model, {.custom = std::make_shared<ScriptedStrategy>(fork_in_load)});
   if (::getpid() != parent) {
     const bool is_refused = !loaded && loaded.error().code() == ErrorCode::bad_state &&
                             loaded.error().rule() == "load_ends_in_its_process";

@@ -347,7 +347,7 @@ TEST_F(LoadModel, use_few_with_read_loads_tensors) {
             (std::set{TensorResidency::Residence::resident, TensorResidency::Residence::unbound}));
 }
 
-TEST_F(LoadModel, model_without_tensors_loads_0_bytes) {
+TEST_F(LoadModel, empty_model_loads_0_bytes_but_a_filter_without_a_match_is_refused) {
   testing::write_file(folder_ / "empty.safetensors", testing::safetensors_file("{}", 0));
   const auto empty = Model::open(folder_ / "empty.safetensors").value();
   for (const auto strategy : {Strategy::Kind::automatic, Strategy::Kind::mapped, Strategy::Kind::read}) {

@@ -29,7 +29,7 @@ using testing::expect_refusal;
 using testing::irpa_file;
 using testing::noise_file;
 
-// A user's own dtype.
+// A user-defined dtype.
 struct Byte {
   using Family = Byte;
   using Element = std::uint8_t;
@@ -53,7 +53,7 @@ TEST_F(LoadedModels, tensors_stay_while_they_are_held) {
   EXPECT_EQ(model.at(1)->bytes()->data(), mapped.bytes()->data());
 }
 
-TEST_F(LoadedModels, dtype_of_a_user_is_known_to_every_operation) {
+TEST_F(LoadedModels, user_defined_dtype_is_known_to_every_operation) {
   // The header has a checksum of the data, so every kind of verification reads the header.
   auto header = format_ht::describe(dtype_info<Byte>(), std::vector<std::int64_t>{2, 3}).value();
   const std::vector<std::byte> data(6, std::byte{7});
@@ -136,9 +136,9 @@ TEST_F(LoadedModels, have_the_same_digests_from_every_source) {
 }
 
 // Copies each tensor backwards, which no strategy of the library does.
-class Backwards final : public io::Strategy {
+class BackwardsStrategy final : public io::Strategy {
  public:
-  explicit Backwards(std::shared_ptr<const io::Source> source) : source_(std::move(source)) {}
+  explicit BackwardsStrategy(std::shared_ptr<const io::Source> source) : source_(std::move(source)) {}
   std::string_view name() const noexcept override { return "backwards"; }
   io::Strategy::Answer answer(const io::Strategy::Request& request) override {
     if (const auto* const load = std::get_if<io::Strategy::LoadRequest>(&request)) {
@@ -165,7 +165,7 @@ TEST_F(LoadedModels, strategy_of_a_caller_loads_tensors) {
   const auto model = open(noise_file("safetensors", {3, 500}));
   std::vector<std::byte> stored(2000);
   ASSERT_TRUE(model.at(1)->copy_to(stored));
-  const auto strategy = std::make_shared<Backwards>(io::FileSource::open(path_).value());
+  const auto strategy = std::make_shared<BackwardsStrategy>(io::FileSource::open(path_).value());
   std::uint64_t done = 0;
   const auto loaded = ht::load(
       model,
@@ -197,16 +197,16 @@ TEST_F(LoadedModels, strategy_answers_each_request) {
       answers[0] = answer;
       return answers;
     };
-    expect_refusal(ht::load(model, {.custom = std::make_shared<Scripted>(load)}), ErrorCode::bad_state,
-                   "strategy_answers_each_request");
+    expect_refusal(ht::load(model, {.custom = std::make_shared<ScriptedStrategy>(load)}),
+                   ErrorCode::bad_state, "strategy_answers_each_request");
   }
   const auto none = [](std::span<const io::Strategy::LoadRequest>) {
     return std::vector<io::Strategy::Answer>();
   };
-  expect_refusal(ht::load(model, {.custom = std::make_shared<Scripted>(none)}), ErrorCode::bad_state,
+  expect_refusal(ht::load(model, {.custom = std::make_shared<ScriptedStrategy>(none)}), ErrorCode::bad_state,
                  "strategy_answers_each_request");
   EXPECT_EQ(ht::residency(model).value()[1].residence, TensorResidency::Residence::failed);
-  EXPECT_TRUE(ht::load(model, {.custom = std::make_shared<Scripted>(zeros_for)}));
+  EXPECT_TRUE(ht::load(model, {.custom = std::make_shared<ScriptedStrategy>(zeros_for)}));
 }
 
 // A load also verifies tensors that another load made resident after this load began.
@@ -231,7 +231,7 @@ TEST_F(LoadedModels, tensors_made_resident_meanwhile_are_verified) {
     has_started.get_future().wait();
     return zeros_for(requests);
   };
-  ASSERT_TRUE(ht::load(model, {.custom = std::make_shared<Scripted>(wrong)}));
+  ASSERT_TRUE(ht::load(model, {.custom = std::make_shared<ScriptedStrategy>(wrong)}));
   verifier.join();
   ASSERT_TRUE(second);
   ASSERT_FALSE(*second) << "zeros are not the sealed bytes";
@@ -256,7 +256,7 @@ TEST_F(LoadedModels, load_that_waits_for_another_load_is_stopped_by_its_callback
     is_stopped = second.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
     return zeros_for(requests);
   };
-  ASSERT_TRUE(ht::load(model, {.custom = std::make_shared<Scripted>(wait_for_second)}));
+  ASSERT_TRUE(ht::load(model, {.custom = std::make_shared<ScriptedStrategy>(wait_for_second)}));
   EXPECT_TRUE(is_stopped);
   const auto stopped = second.get();
   ASSERT_FALSE(stopped);
@@ -265,9 +265,9 @@ TEST_F(LoadedModels, load_that_waits_for_another_load_is_stopped_by_its_callback
 }
 
 // A source whose reads throw.
-class Throwing final : public io::Source {
+class ThrowingSource final : public io::Source {
  public:
-  explicit Throwing(std::vector<std::byte> bytes) : memory_(std::move(bytes)) {}
+  explicit ThrowingSource(std::vector<std::byte> bytes) : memory_(std::move(bytes)) {}
   const std::filesystem::path& path() const noexcept override { return path_; }
   std::uint64_t size() const noexcept override { return memory_.size(); }
   io::Source::Identity identity() const noexcept override { return {.bytes = memory_.size()}; }
@@ -285,7 +285,7 @@ class Throwing final : public io::Source {
 };
 
 TEST_F(LoadedModels, exceptions_of_a_source_reach_the_caller) {
-  const auto source = std::make_shared<Throwing>(noise_file("safetensors", {3, 500}));
+  const auto source = std::make_shared<ThrowingSource>(noise_file("safetensors", {3, 500}));
   const auto model = Model::from_source(source).value();
   source->throws = true;
   EXPECT_THROW(static_cast<void>(ht::load(model)), std::runtime_error);
@@ -295,7 +295,7 @@ TEST_F(LoadedModels, exceptions_of_a_source_reach_the_caller) {
 }
 
 TEST_F(LoadedModels, use_few_reads_an_unmappable_source) {
-  const auto source = std::make_shared<Throwing>(noise_file("safetensors", {3, 500}));
+  const auto source = std::make_shared<ThrowingSource>(noise_file("safetensors", {3, 500}));
   const auto loaded = ht::load(Model::from_source(source).value(), {.use = io::Strategy::Use::few});
   ASSERT_TRUE(loaded) << to_string(loaded.error());
   EXPECT_EQ(loaded->choice.strategy, io::Strategy::Kind::read);

@@ -30,9 +30,9 @@ class LoadedModels : public ::testing::Test {
 };
 
 // Answers load requests with the results of the given function.
-class Scripted final : public io::Strategy {
+class ScriptedStrategy final : public io::Strategy {
  public:
-  explicit Scripted(
+  explicit ScriptedStrategy(
       std::function<std::vector<io::Strategy::Answer>(std::span<const io::Strategy::LoadRequest>)> script)
       : script_(std::move(script)) {}
   std::string_view name() const noexcept override { return "scripted"; }

@@ -64,12 +64,12 @@ Result<PassCheck> PassCheck::make(const ModelState& model, std::span<const std::
     if (found.error().code() != ErrorCode::not_sealed || files.size() != 1) return fail(found.error());
     const auto own = HT_TRY(own_checksum(files[0]->source(), model.formats));
     if (!own) return fail(found.error());
-    check.own_ = Own{.path = model.paths[0], .expected = *own};
+    check.own_ = OwnChecksumState{.path = model.paths[0], .expected = *own};
     return check;
   }
   auto& seal = found->seal;
   auto hasher = HT_TRY(Hasher::make(seal.algorithm));
-  Sealed sealed{.regions = SealRegions(seal), .current = {std::move(hasher)}};
+  SealState sealed{.regions = SealRegions(seal), .current = {std::move(hasher)}};
   for (const auto& path : model.paths) sealed.numbers.push_back(HT_TRY(found->number_of(path)));
   for (const auto& tensor : seal.tensors) sealed.tensors.emplace(tensor.name, &tensor);
   HT_TRY(check_tensors_are_listed(sealed.tensors, *model.catalog, sealed.numbers, found->location.seal));

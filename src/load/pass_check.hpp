@@ -42,7 +42,7 @@ class PassCheck {
   [[nodiscard]] std::uint64_t checked_bytes() const noexcept { return checked_bytes_; }
 
  private:
-  struct Sealed {
+  struct SealState {
     struct Current {
       Hasher hasher;
       std::optional<SealChunk> chunk{};  // nullopt between chunks
@@ -57,7 +57,7 @@ class PassCheck {
     Current current;
   };
   // For a `.ht` file without a seal.
-  struct Own {
+  struct OwnChecksumState {
     std::filesystem::path path;
     Format::OwnChecksum expected;
     std::uint64_t sum = 0;
@@ -68,8 +68,8 @@ class PassCheck {
   [[nodiscard]] Result<void> compare_own_checksum();
   [[nodiscard]] Result<void> compare_chunk(const SealChunk& chunk, const Digest& found);
 
-  std::optional<Sealed> sealed_;
-  std::optional<Own> own_;
+  std::optional<SealState> sealed_;
+  std::optional<OwnChecksumState> own_;
   std::uint64_t checked_bytes_ = 0;
 };
 

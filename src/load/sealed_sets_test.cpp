@@ -76,7 +76,7 @@ TEST_F(SealedSet, every_file_is_sealed) {
   expect_refusal(ht::load(with_part2, {.verify = true}), ErrorCode::not_sealed, "every_file_is_sealed");
 }
 
-TEST_F(SealedSet, is_renewed_for_an_added_file_and_kept_for_a_damaged_one) {
+TEST_F(SealedSet, seal_is_renewed_for_an_added_file_and_kept_for_a_damaged_one) {
   std::filesystem::remove(folder_ / "model.safetensors.index.json");
   std::filesystem::remove(folder_ / "model.htseal");
   ASSERT_TRUE(ht::seal(Model::open(folder_.path()).value()));
@@ -92,7 +92,7 @@ TEST_F(SealedSet, is_renewed_for_an_added_file_and_kept_for_a_damaged_one) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "part2.safetensors.htseal"));
 }
 
-TEST_F(SealedSet, does_not_apply_to_another_index_in_the_same_folder) {
+TEST_F(SealedSet, seal_does_not_apply_to_another_index_in_the_same_folder) {
   const auto other = folder_ / "other.safetensors.index.json";
   write_file(folder_ / "x.safetensors", noise_file("safetensors", {5}));
   write_file(other, testing::index_text({{"t0", "x.safetensors"}}));
@@ -118,7 +118,7 @@ TEST_F(SealedSet, existing_seal_is_of_this_model) {
   EXPECT_TRUE(ht::seal(model));
 }
 
-TEST_F(SealedSet, is_found_for_each_of_its_files) {
+TEST_F(SealedSet, seal_is_found_for_each_file_of_the_set) {
   const auto found = compare_with_seal(folder_ / "part1.safetensors");
   ASSERT_TRUE(found) << to_string(found.error());
   EXPECT_TRUE(found->is_intact());
@@ -131,7 +131,7 @@ TEST_F(SealedSet, is_found_for_each_of_its_files) {
   EXPECT_TRUE(ht::load(Model::open(folder_ / "part1.safetensors").value(), {.verify = true}));
 }
 
-TEST_F(SealedSet, has_the_digest_that_hash_returns) {
+TEST_F(SealedSet, seal_has_the_digest_that_hash_returns) {
   const auto hashed = ht::hash(*model_).value();
   EXPECT_EQ(hashed.digest, digest_of(read_seal(folder_ / "model.htseal").value()).value());
   ASSERT_EQ(hashed.files.size(), 3U);
@@ -287,7 +287,7 @@ TEST(Seals, seal_is_a_file) {
   expect_refusal(compare_with_seal(folder / "x.safetensors"), ErrorCode::bad_seal, "seal_is_a_file");
 }
 
-TEST_F(SealedSet, is_found_for_each_of_its_tensors) {
+TEST_F(SealedSet, seal_is_found_for_each_tensor_of_the_set) {
   const auto one = (model_->tensor<U8, Rank<1>>(tensor(1, 0))).value();
   EXPECT_TRUE(verify(one));
   flip_bit(folder_ / "part1.safetensors", offset_of(1, 0));

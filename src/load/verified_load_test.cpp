@@ -106,7 +106,7 @@ TEST_F(SealedSet, counts_memory_loaded_before_as_verified) {
   EXPECT_EQ(repeated.verified_bytes, 2U * tensors_per_file * tensor_bytes);
 }
 
-TEST_F(SealedSet, stays_within_a_budget_while_it_is_checked) {
+TEST_F(SealedSet, is_verified_by_a_load_that_exceeds_its_budget) {
   sync_and_evict();
   auto load_options = options_with_verify(Strategy::Kind::automatic);
   load_options.budget_bytes = 8 * chunk;

@@ -85,7 +85,7 @@ TEST_F(WindowFaults, failed_drop_is_reported_once) {
   EXPECT_TRUE(equals_file(window, 2));
 }
 
-TEST_F(WindowFaults, truncated_file_is_reported_when_its_layer_is_entered) {
+TEST_F(WindowFaults, truncated_layer_is_reported_when_it_is_entered) {
   for (const bool use_worker : {false, true}) {
     const auto whole = std::filesystem::file_size(path_);
     auto window = open(room_for(layers, use_worker));

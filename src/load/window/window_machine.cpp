@@ -185,28 +185,28 @@ Ledger make_ledger(std::span<const std::uint64_t> layer_bytes, std::uint64_t bud
   std::uint64_t total = 0;
   for (const auto bytes : layer_bytes) total = checked::add(total, bytes).value_or(UINT64_MAX);
   const bool fits = total <= budget;
-  const std::uint64_t max_staying_bytes = fits ? total : budget - std::min(budget, two_largest(layer_bytes));
-  const double share = fits ? 1 : static_cast<double>(max_staying_bytes) / static_cast<double>(total);
+  const std::uint64_t max_kept_bytes = fits ? total : budget - std::min(budget, two_largest(layer_bytes));
+  const double share = fits ? 1 : static_cast<double>(max_kept_bytes) / static_cast<double>(total);
   Ledger ledger{.missing = layer_bytes.size()};
   ledger.layers.reserve(layer_bytes.size());
-  std::uint64_t staying = 0;
-  const auto has_room_for = [&](std::uint64_t bytes) { return bytes <= max_staying_bytes - staying; };
+  std::uint64_t kept_bytes = 0;
+  const auto has_room_for = [&](std::uint64_t bytes) { return bytes <= max_kept_bytes - kept_bytes; };
   double bytes_so_far = 0;
   for (const auto bytes : layer_bytes) {
     // Staying layers are limited to their share of the bytes so far, which spreads them evenly.
     bytes_so_far += static_cast<double>(bytes);
     const bool is_kept =
-        fits || (has_room_for(bytes) && static_cast<double>(staying + bytes) <= bytes_so_far * share);
-    if (is_kept) staying += bytes;
+        fits || (has_room_for(bytes) && static_cast<double>(kept_bytes + bytes) <= bytes_so_far * share);
+    if (is_kept) kept_bytes += bytes;
     ledger.layers.push_back({.bytes = bytes, .is_kept = is_kept});
   }
   // The remaining bytes may suffice for small layers.
   for (auto& layer : ledger.layers) {
     if (layer.is_kept || !has_room_for(layer.bytes)) continue;
     layer.is_kept = true;
-    staying += layer.bytes;
+    kept_bytes += layer.bytes;
   }
-  ledger.room = budget - staying;
+  ledger.room = budget - kept_bytes;
   return ledger;
 }
 

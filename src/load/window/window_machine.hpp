@@ -70,7 +70,7 @@ struct Idle {
 struct Ahead {
   Ledger ledger;
   Effect effect;
-};  ///< an effect for a later layer is in flight; no Enter waits
+};  ///< an effect of a prefetch is in flight; no Enter waits
 struct Awaited {
   Ledger ledger;
   Effect effect;

@@ -128,7 +128,8 @@ RC_GTEST_PROP(WindowMachineProperties, fetches_all_once_if_all_fit, ()) {
   RC_ASSERT(world.drops_ == 0U);
 }
 
-RC_GTEST_PROP(WindowMachineProperties, repeated_passes_fetch_layers_that_do_not_stay_without_waiting, ()) {
+RC_GTEST_PROP(WindowMachineProperties, repeated_passes_never_wait_and_fetch_only_layers_that_do_not_stay,
+              ()) {
   const auto sizes = some_sizes();
   const auto two = two_largest(sizes.bytes);
   const auto budget = *rc::gen::inRange(two, std::max(two, sizes.total) + 1);

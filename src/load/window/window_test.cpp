@@ -46,7 +46,7 @@ TEST_F(WindowTest, layers_are_derived_from_names) {
   EXPECT_EQ(half.layer(3).bytes, tensor_bytes);
 }
 
-TEST_F(WindowTest, passes_read_every_byte) {
+TEST_F(WindowTest, entered_layers_have_the_bytes_of_the_file) {
   for (const bool use_worker : {false, true}) {
     for (std::uint64_t room = 1; room <= layers; ++room) {
       auto window = open(room_for(room, use_worker));
@@ -224,7 +224,7 @@ TEST_F(WindowTest, pattern_matches_a_layer) {
   expect_refusal(Window::open(Model::open(path_).value()), ErrorCode::not_found, "pattern_matches_a_layer");
 }
 
-TEST_F(WindowTest, pattern_with_two_numbers_names_the_model) {
+TEST_F(WindowTest, error_of_a_refused_pattern_has_the_path_of_the_model) {
   const auto error =
       refusal(Window::open(*model_, {.layers = "{}.{}"}), ErrorCode::bad_state, "pattern_has_one_number");
   EXPECT_EQ(error.path(), path_.string());
