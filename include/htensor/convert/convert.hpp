@@ -303,8 +303,8 @@ class CheckedPlan {
 
 /// Checks the plan, then writes the files. Errors of `check_plan`; `changed_underfoot` also if a file of the
 /// model changes meanwhile; `write_failed`, `no_space`, `cancelled`; `in_use` while another program writes
-/// the same set. If only the last step fails, the Error is returned although all new files and their seal are
-/// in place: the fsync of the folder of a single file, or the removal of an old shard of a set.
+/// the same set. The last step is the fsync of the folder (a single file) or the removal of old files (a set).
+/// If only that step fails, the Error is returned although all new files and their seal are in place.
 ///
 /// A sharded plan that replaces a set removes the old shards: the files that the old index names or, without
 /// an index, the files that are numbered as shards of the same name. Other files stay.
