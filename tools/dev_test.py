@@ -6,6 +6,7 @@ A copy of ./dev runs in a temporary folder. Stand-ins replace the programs that 
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import tempfile
@@ -14,6 +15,11 @@ import unittest
 DEV = pathlib.Path(__file__).parent.parent / "dev"
 # Programs that every machine has. All others are stand-ins or missing.
 ORDINARY = ["bash", "env", "dirname", "mkdir", "cat", "tail", "id", "rm", "basename", "grep", "tee", "sort"]
+
+
+def packages(purpose):
+    """The Debian packages that ./dev needs for this purpose: its list PURPOSE_packages."""
+    return re.search(rf"(?m)^{purpose}_packages=\((.*)\)$", DEV.read_text())[1].split()
 
 
 class Dev(unittest.TestCase):
@@ -43,7 +49,7 @@ class Dev(unittest.TestCase):
 
     def apt(self, installed):
         self.stand_in("apt-get", "exit 0")
-        self.stand_in("dpkg-query", f'case "{installed}" in *" ${{@: -1}} "*) echo -n installed;; *) exit 1;; esac')
+        self.stand_in("dpkg-query", f'case " {" ".join(installed)} " in *" ${{@: -1}} "*) echo -n installed;; *) exit 1;; esac')
 
     def test_without_arguments_lists_every_command(self):
         status, output, _ = self.run_dev()
@@ -52,7 +58,7 @@ class Dev(unittest.TestCase):
             self.assertRegex(output, rf"(?m)^\./dev {command} +\S")
 
     def provide_test_tools(self):
-        self.apt(" g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ocl-icd-opencl-dev opencl-clhpp-headers pocl-opencl-icd xxhash libgtest-dev libgmock-dev librapidcheck-dev libfuse3-dev clang-19 libclang-rt-19-dev python3 pkg-config ")
+        self.apt([*packages("build"), *packages("test")])
         self.stand_in("cmake", "exit 0")
         for name in ("sed", "head"):
             (self.bin / name).symlink_to(shutil.which(name))
@@ -105,7 +111,7 @@ class Dev(unittest.TestCase):
         self.assertNotIn("--gtest_filter='1'", output)
 
     def test_demo_states_its_duration_before_it_builds(self):
-        self.apt(" g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ocl-icd-opencl-dev opencl-clhpp-headers ")
+        self.apt(packages("build"))
         self.stand_in("cmake", 'echo "the build begins" >&2; mkdir -p build/release/bin; exit 1')
         status, output, _ = self.run_dev("demo")
         self.assertEqual(status, 2, output)
@@ -125,7 +131,7 @@ class Dev(unittest.TestCase):
             self.assertEqual(calls, "")
 
     def test_installs_missing_packages_without_prompting(self):
-        self.apt(" g++ cmake ninja-build ccache mold libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ocl-icd-opencl-dev opencl-clhpp-headers ")
+        self.apt([package for package in packages("build") if package != "libexpected-dev"])
         self.stand_in("id", "echo 0")
         self.stand_in("cmake", "exit 0")
         status, output, calls = self.run_dev("build")
@@ -135,7 +141,7 @@ class Dev(unittest.TestCase):
         self.assertIn("build/release/bin/htensor", output)
 
     def test_lanes_build_and_run_the_examples_four_times_against_one_library(self):
-        self.apt(" g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ocl-icd-opencl-dev opencl-clhpp-headers pocl-opencl-icd python3 python3-numpy git ")
+        self.apt([*packages("build"), *packages("lane")])
         for name in ("cmake", "ctest", "git"):
             self.stand_in(name, "exit 0")
         status, output, calls = self.run_dev("lanes")
@@ -148,7 +154,7 @@ class Dev(unittest.TestCase):
         self.assertTrue(calls.rstrip().endswith("git diff examples"), calls)
 
     def test_lanes_fail_if_a_lane_changes_the_examples(self):
-        self.apt(" g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ocl-icd-opencl-dev opencl-clhpp-headers pocl-opencl-icd python3 python3-numpy git ")
+        self.apt([*packages("build"), *packages("lane")])
         for name in ("cmake", "ctest"):
             self.stand_in(name, "exit 0")
         # The second call prints a change.
@@ -158,7 +164,7 @@ class Dev(unittest.TestCase):
         self.assertIn("a lane has changed the sources of the examples", output)
 
     def test_installs_nothing_when_nothing_is_missing(self):
-        self.apt(" g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ocl-icd-opencl-dev opencl-clhpp-headers ")
+        self.apt(packages("build"))
         self.stand_in("cmake", "exit 0")
         status, output, calls = self.run_dev("build")
         self.assertEqual(status, 0, output)
@@ -166,8 +172,7 @@ class Dev(unittest.TestCase):
 
     def create_benchmarks(self, *tasks):
         """Creates stand-ins for built benchmarks. The last one misses a goal."""
-        everything = " g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ocl-icd-opencl-dev opencl-clhpp-headers "
-        self.apt(everything + "libbenchmark-dev nlohmann-json3-dev libfuse3-dev libisal-dev valgrind python3 xfsprogs ")
+        self.apt([*packages("build"), *packages("bench")])
         self.stand_in("cmake", "exit 0")
         self.stand_in("python3", "exit 0")
         for task in tasks:
@@ -221,7 +226,7 @@ class Dev(unittest.TestCase):
         self.assertEqual(calls, "")
 
     def test_uses_sudo_if_not_root_and_reports_a_missing_sudo(self):
-        self.apt(" ")
+        self.apt([])
         self.stand_in("id", "echo 1000")
         self.stand_in("cmake", "exit 0")
         status, output, _ = self.run_dev("build")
@@ -233,7 +238,7 @@ class Dev(unittest.TestCase):
         self.assertIn("sudo env DEBIAN_FRONTEND=noninteractive apt-get", calls)
 
     def test_failing_apt_is_reported_with_its_output(self):
-        self.apt(" ")
+        self.apt([])
         self.stand_in("id", "echo 0")
         self.stand_in("apt-get", "echo 'E: no such package' >&2; exit 100")
         status, output, _ = self.run_dev("build")
@@ -242,7 +247,7 @@ class Dev(unittest.TestCase):
         self.assertIn("apt could not install", output)
 
     def test_relative_prefix_is_resolved_in_the_current_folder(self):
-        self.apt(" g++ cmake ninja-build ccache mold libexpected-dev libfmt-dev libcli11-dev libsimdjson-dev libhwy-dev libxxhash-dev libssl-dev liburing-dev libopenblas-dev ocl-icd-opencl-dev opencl-clhpp-headers ")
+        self.apt(packages("build"))
         self.stand_in("cmake", "exit 0")
         with tempfile.TemporaryDirectory() as elsewhere:
             _, _, calls = self.run_dev("install", "out", cwd=elsewhere)
