@@ -196,12 +196,16 @@ class Dev(unittest.TestCase):
         self.assertEqual([line for line in calls.splitlines() if line.startswith("bench_")],
                          ["bench_open --smoke", "bench_index --smoke"])
 
+    def create_plot(self, task):
+        """Creates the plot.py of a benchmark, which then writes its figures."""
+        (self.root / "bench" / task / "plot.py").touch()
+        program = self.root / "build" / "bench" / "bench" / f"bench_{task}"
+        program.write_text(program.read_text().replace("exit 0", '[ "$1" != --json ] || echo {} >"$2"'))
+
     def test_bench_draws_the_plot_of_a_task_without_options(self):
         self.create_benchmarks("load", "checksum", "open")
         for task in ("load", "checksum"):
-            (self.root / "bench" / task / "plot.py").touch()
-            program = self.root / "build" / "bench" / "bench" / f"bench_{task}"
-            program.write_text(program.read_text().replace("exit 0", '[ "$1" != --json ] || echo {} >"$2"'))
+            self.create_plot(task)
             status, output, calls = self.run_dev("bench", task)
             self.assertEqual(status, 0, output)
             self.assertIn(f"bench_{task} --json build/bench/{task}.json\n", calls)
@@ -211,6 +215,14 @@ class Dev(unittest.TestCase):
             self.assertEqual(status, 0, output)
             self.assertNotIn("plot.py", calls)
             (self.root / "calls").unlink()
+
+    def test_bench_fails_if_the_plot_cannot_be_drawn(self):
+        self.create_benchmarks("load", "open")
+        self.create_plot("load")
+        self.stand_in("python3", "exit 3")
+        status, output, calls = self.run_dev("bench", "load")
+        self.assertIn("python3 bench/load/plot.py", calls)
+        self.assertEqual(status, 3, output)
 
     def test_bench_draws_nothing_for_a_task_without_a_plot(self):
         self.create_benchmarks("open", "catalog")
