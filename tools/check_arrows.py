@@ -13,14 +13,14 @@ import pathlib
 import re
 import sys
 
+from source_text import TEST_FILE
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 FOLDER = re.compile(r"ht_folder\(\s*NAME\s+(\w+)(.*?)\)", re.DOTALL)
 KEYWORDS = {"NAME", "SOURCES", "TESTS", "ALONE", "FUZZERS", "DEPS", "LINK"}
 # Headers that declare system calls. The program may include them for isatty and signals; sys/auxv.h only
 # reports features of the processor.
 SYSTEM = re.compile(r"^(sys/(?!auxv\.h)|linux/|unistd\.h|fcntl\.h|liburing\.h|poll\.h|dirent\.h|aio\.h)")
-# Tests, and headers with fixtures that the tests of a folder share.
-TESTS = ("_test.cpp", "_test.hpp", "_fuzz.cpp")
 ALLOWED_OUTSIDE = {"tl/expected.hpp"}
 # Text functions that the program shares with the library and that users do not need.
 PROGRAM_TEXT = {"base/nearest_name.hpp", "base/utf8.hpp"}
@@ -68,7 +68,7 @@ def check_file(path, name, arrows, problems):
     public = path.parts[0] == "include"
     parts = path.parts[2:] if public else path.parts[1:]
     folder = parts[0] if len(parts) > 1 else ""
-    is_test = name.endswith(TESTS)
+    is_test = TEST_FILE.search(path.name) is not None
     for number, line in enumerate(open(name, encoding="utf-8"), 1):
         match = INCLUDE.match(line)
         if not match:
@@ -91,7 +91,7 @@ def check_file(path, name, arrows, problems):
             system_home = (folder == "io" and path.parent.name == "port") or path == MEMORY_ADVICE
             if SYSTEM.match(target) and not (system_home or is_test or folder in ("testing", "cli")):
                 refuse("only src/io/port/*.cpp contains system calls")
-        elif (to == "testing" or target.endswith("_test.hpp")) and not (is_test or folder == "testing"):
+        elif (to == "testing" or TEST_FILE.search(pathlib.PurePath(target).name)) and not (is_test or folder == "testing"):
             refuse("only tests include shared test code")
         elif to == "testing":
             pass

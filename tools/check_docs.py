@@ -14,6 +14,8 @@ import pathlib
 import re
 import sys
 
+from source_text import blanked
+
 FENCE = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
@@ -30,10 +32,6 @@ def slug(heading):
     """The anchor that GitHub gives to a heading."""
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").strip().lower()
     return re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
-
-
-def blanked(pattern, text):
-    return pattern.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
 
 
 def faults_of_links(document, text):

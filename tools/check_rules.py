@@ -12,12 +12,13 @@ import pathlib
 import re
 import sys
 
+from source_text import TEST_FILE, TEST_NAME
+
 COMMENT = re.compile(r"//.*")
 # Skips `{ErrorCode::x, "x"`, an entry of the table of codes.
 RULE = re.compile(r'(?<!\{)ErrorCode::\w+\s*,\s*"(\w+)"')
 # Helpers that set the code themselves: a fixed code, or one derived from the cause.
 HELPER = re.compile(r'(?:\b(?:failed|outside|would_lose_error)\(|\bcode_for\(\w+\),)\s*"(\w+)"')
-TEST = re.compile(r"^\s*(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP|RC_GTEST_FIXTURE_PROP)\(\s*\w+\s*,\s*(\w+)", re.MULTILINE)
 
 # Folders whose errors must have a hint, in the same statement: `Error(...).with_hint(...)`.
 HINTED = {"tensor", "compute", "device"}
@@ -33,9 +34,9 @@ def main():
     rules, tests, unhinted = {}, set(), []
     for name in sorted([*root.glob("src/**/*.[ch]pp"), *root.glob("include/**/*.hpp")]):
         text = name.read_text(encoding="utf-8")
-        if name.name.endswith("_test.cpp"):
-            tests.update(TEST.findall(text))
-        elif "testing" not in name.parts and not name.name.endswith("_test.hpp"):
+        if TEST_FILE.search(name.name):
+            tests.update(TEST_NAME.findall(text))
+        elif "testing" not in name.parts:
             text = COMMENT.sub("", text)
             for rule in RULE.findall(text) + HELPER.findall(text):
                 rules.setdefault(rule, name.relative_to(root))

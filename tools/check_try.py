@@ -10,14 +10,12 @@ import pathlib
 import re
 import sys
 
+from source_text import blanked
+
 # Strings and comments, which may contain braces and commas.
 IGNORED = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|//[^\n]*', re.DOTALL)
 TEMPLATE_ARGUMENTS = re.compile(r"(?<=\w)<[^<>;{}()]*>")
 CLOSING = {")": "(", "]": "[", "}": "{"}
-
-
-def blanked(pattern, text):
-    return pattern.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
 
 
 def code_of(text):

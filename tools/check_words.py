@@ -19,6 +19,8 @@ import re
 import sys
 import tokenize
 
+from source_text import TEST_FILE, TEST_NAME
+
 # Literals come before comments, so that `//` in a literal does not start a comment. Adjacent literals are
 # joined, because a phrase may be wrapped anywhere.
 TOKEN = re.compile(
@@ -33,8 +35,6 @@ SCRIPT_TOKEN = re.compile(
     r'"(?:\\.|[^"\\])*"|\'[^\'\n]*\'|(?<!\S)#[^\n]*(?:\n[ \t]*#[^\n]*)*|<<-?\s*\'?(?P<end>\w+)\'?\n.*?\n\s*(?P=end)$',
     re.DOTALL | re.MULTILINE,
 )
-TEST_NAME = re.compile(r"^\s*(?:TEST|TEST_F|TEST_P|TYPED_TEST|RC_GTEST_PROP|RC_GTEST_FIXTURE_PROP)\(\s*\w+\s*,\s*(\w+)", re.MULTILINE)
-TEST_FILE = re.compile(r"_test\.|_fuzz\.|(?:^|_)test_|^fuzz_")
 # These two files quote the phrases that they refuse.
 QUOTES = {"check_words.py", "checkers_test.py"}
 EVERYWHERE = [

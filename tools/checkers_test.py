@@ -80,9 +80,12 @@ class Arrows(unittest.TestCase):
         self.refuses({"src/io/b.cpp": '#include "testing/fake.hpp"\n'}, "only tests include shared test code")
 
     def test_accepts_a_shared_fixture_only_in_tests(self):
-        fixture = {"src/io/b_test.hpp": '#include "testing/fake.hpp"\n', "src/io/b_test.cpp": '#include "io/b_test.hpp"\n'}
-        self.assertEqual(outcome("check_arrows.py", fixture)[0], 0)
-        self.refuses({**fixture, "src/io/b.cpp": '#include "io/b_test.hpp"\n'}, "only tests include shared test code")
+        for name in ("b_test.hpp", "test_b.hpp", "b_test_file.hpp"):
+            use = f'#include "io/{name}"\n'
+            fixture = {f"src/io/{name}": '#include "testing/fake.hpp"\n', "src/io/b_test.cpp": use, "src/io/fuzz_b.cpp": use}
+            status, output = outcome("check_arrows.py", fixture)
+            self.assertEqual(status, 0, output)
+            self.refuses({**fixture, "src/io/b.cpp": use}, f"src/io/b.cpp:1: io/{name}: only tests include shared test code")
 
 
 class Generic(unittest.TestCase):
@@ -115,8 +118,9 @@ class Rules(unittest.TestCase):
         self.assertEqual(outcome("check_rules.py", {})[0], 0)
 
     def test_accepts_rules_that_a_shared_fixture_names(self):
-        fixture = {"src/compute/c_test.hpp": 'EXPECT_TRUE(fails(x, ErrorCode::gap, "no_such_rule"));\n'}
-        self.assertEqual(outcome("check_rules.py", fixture)[0], 0)
+        for name in ("c_test.hpp", "test_c.hpp", "c_test_file.hpp"):
+            fixture = {f"src/compute/{name}": 'EXPECT_TRUE(fails(x, ErrorCode::gap, "no_such_rule"));\n'}
+            self.assertEqual(outcome("check_rules.py", fixture)[0], 0, name)
 
     def test_refuses_a_rule_without_a_test(self):
         status, output = outcome("check_rules.py", {"src/base/r_test.cpp": "TEST(R, something_else) {}\n"})
