@@ -107,7 +107,7 @@ def main():
     root = pathlib.Path(sys.argv[1])
     arrows = read_arrows(root)
     if not arrows:
-        sys.exit("check_arrows: no ht_folder(...) found")
+        sys.exit("check_arrows: no ht_folder(...) found; is ROOT the project?")
     problems = []
     files = [f for d in ("include/htensor", "src") for f in sorted((root / d).rglob("*")) if f.suffix in (".hpp", ".cpp", ".h")]
     for name in files:

@@ -68,7 +68,7 @@ def main():
             words.update(re.findall(r"\w+", path.read_text(encoding="utf-8", errors="replace")))
     documents = sorted([*root.glob("*.md"), *root.glob("docs/*.md"), *root.glob("spec/*.md")])
     if not documents:
-        sys.exit("check_docs.py: no documents found; is ROOT the project?")
+        sys.exit("check_docs: no documents found; is ROOT the project?")
     bad = 0
     for document in documents:
         whole = document.read_text(encoding="utf-8")

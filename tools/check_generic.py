@@ -26,6 +26,8 @@ def count_llama_lines(root):
 def main():
     root = pathlib.Path(sys.argv[1])
     files = sorted([*root.glob("examples/layers/**/*.hpp"), *root.glob("examples/layers/**/*.cpp")])
+    if not files:
+        sys.exit("check_generic: no layers found; is ROOT the project?")
     found = 0
     for path in files:
         # Keeps the line breaks, so that line numbers are correct.
@@ -40,7 +42,7 @@ def main():
         print("examples/llama: no C++ file found", file=sys.stderr)
     if lines > MAX_LLAMA_LINES:
         print(f"examples/llama: {lines} lines, but the limit is {MAX_LLAMA_LINES}; move code to the library", file=sys.stderr)
-    if found or not files or not 0 < lines <= MAX_LLAMA_LINES:
+    if found or not 0 < lines <= MAX_LLAMA_LINES:
         sys.exit(1)
     print(f"check_generic: {len(files)} files of layers name no dtype and no device; examples/llama has {lines} lines")
 

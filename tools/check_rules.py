@@ -42,6 +42,8 @@ def main():
                 rules.setdefault(rule, name.relative_to(root))
             if HINTED & set(name.relative_to(root).parts):
                 unhinted += [(rule, name.relative_to(root)) for rule in without_hint(text)]
+    if not rules:
+        sys.exit("check_rules: no rules found; is ROOT the project?")
     missing = {rule: where for rule, where in rules.items() if rule not in tests}
     for rule, where in missing.items():
         print(f"{where}: no test is named after the rule {rule}", file=sys.stderr)
@@ -52,7 +54,7 @@ def main():
         print(f"{where}: docs/formats.md does not list the rule {rule}", file=sys.stderr)
     for rule, where in unhinted:
         print(f"{where}: the error of the rule {rule} has no hint", file=sys.stderr)
-    if missing or undocumented or unhinted or not rules:
+    if missing or undocumented or unhinted:
         sys.exit(1)
     print(f"check_rules: {len(rules)} rules, each with a test of its name")
 

@@ -62,7 +62,7 @@ def main():
                           "member: assign its value to a variable first", file=sys.stderr)
                     bad += 1
     if checked == 0:
-        sys.exit("check_try.py: no HT_TRY found; is ROOT the project?")
+        sys.exit("check_try: no HT_TRY found; is ROOT the project?")
     sys.exit(1 if bad else 0)
 
 

@@ -161,7 +161,9 @@ def main():
                 near = " ".join(found[max(match.start() - 40, 0):match.end() + 40].split())
                 print(f"{name.relative_to(root)}:{line}: '{match[0]}': {better}: \"{near}\"", file=sys.stderr)
                 bad += 1
-    if bad or not checked:
+    if not checked:
+        sys.exit("check_words: no texts found; is ROOT the project?")
+    if bad:
         sys.exit(1)
     print(f"check_words: {checked} texts in plain words")
 

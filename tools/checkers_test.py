@@ -37,6 +37,16 @@ def outcome(checker, changes):
         return run.returncode, run.stdout + run.stderr
 
 
+class Root(unittest.TestCase):
+    def test_every_checker_reports_a_folder_without_the_project(self):
+        for checker in ("arrows", "docs", "generic", "rules", "surface", "try", "words"):
+            with tempfile.TemporaryDirectory() as folder:
+                run = subprocess.run([sys.executable, str(TOOLS / f"check_{checker}.py"), folder], capture_output=True, text=True, check=False)
+            self.assertEqual(run.returncode, 1, checker)
+            self.assertRegex(run.stderr, rf"^check_{checker}: no .+ found; is ROOT the project\?$")
+            self.assertEqual(run.stdout, "")
+
+
 class Arrows(unittest.TestCase):
     def refuses(self, changes, words):
         status, output = outcome("check_arrows.py", changes)
