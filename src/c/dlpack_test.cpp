@@ -163,8 +163,17 @@ TEST_F(DlPack, dlpack_elements_are_aligned) {
 }
 
 TEST_F(DlPack, splat_is_exported_as_a_copy_only) {
-  const auto tensor = only("s.irpa", testing::irpa_file({{.name = "s", .length = 8, .pattern = "ab"}}));
-  EXPECT_NE(try_plain(tensor, HT_ACCESS_READ_ONLY), HT_OK);
+  const auto note = testing::tensor_note("uint8", "[8]");
+  const auto tensor =
+      only("s.irpa", testing::irpa_file({{.name = "s", .note = note, .length = 8, .pattern = "ab"}}));
+  for (const auto access : {HT_ACCESS_READ_ONLY, HT_ACCESS_PRIVATE}) {
+    EXPECT_EQ(try_plain(tensor, access), HT_UNSUPPORTED_ENCODING);
+    EXPECT_EQ(failed_.rule(), "splat_has_no_stored_bytes");
+  }
+  const auto copy = versioned(tensor, HT_ACCESS_COPY);
+  ASSERT_NE(copy, nullptr);
+  EXPECT_EQ(copy->dl_tensor.strides[0], 1);
+  EXPECT_EQ(std::string_view(static_cast<const char*>(copy->dl_tensor.data), 8), "abababab");
 }
 
 TEST_F(DlPack, scalar_and_empty_tensors_are_exported) {

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <latch>
 #include <thread>
 
 #include "c/c_test.hpp"
@@ -185,6 +186,46 @@ TEST_F(CLoad, cancel_request_ends_all_later_calls) {
   EXPECT_EQ(ht_model_load(other.get(), &options, nullptr, failed_.out()), HT_CANCELLED);
   work.progress = [](void*, const ht_progress*) { return 0; };
   EXPECT_EQ(ht_model_load(other.get(), &options, nullptr, failed_.out()), HT_CANCELLED);
+}
+
+TEST_F(CLoad, cancel_request_ends_all_current_calls) {
+  const std::vector<std::int64_t> dims{16 << 20};
+  const std::vector<std::uint8_t> data(16 << 20);
+  save("large.safetensors", {testing::dense("t", HT_U8, dims, data)});
+  const auto model = open("large.safetensors");
+  const Handle<ht_cancel> cancel(ht_cancel_create());
+  // Each call is in its first callback when the request is made, with most bytes still to pass.
+  struct Calls {
+    std::latch in_progress{2};
+    std::latch requested{1};
+  } calls;
+  const auto consume = [](void* context, std::size_t, std::uint64_t offset, const void*, std::size_t) {
+    if (offset != 0) return 0;
+    static_cast<Calls*>(context)->in_progress.count_down();
+    static_cast<Calls*>(context)->requested.wait();
+    return 0;
+  };
+  ht_status statuses[2] = {};
+  const auto stream = [&](ht_strategy strategy, auto progress, ht_status& status) {
+    auto work = sized<ht_work>();
+    work.cancel = cancel.get();
+    work.progress = progress;
+    auto options = sized<ht_load_options>();
+    options.strategy = strategy;
+    options.chunk_bytes = 1 << 20;
+    options.work = &work;
+    status = ht_model_stream(model.get(), consume, &calls, &options, nullptr, nullptr);
+  };
+  const auto progress = [](void*, const ht_progress*) { return 0; };
+  std::thread mapped([&] { stream(HT_STRATEGY_MAPPED, progress, statuses[0]); });
+  std::thread staged([&] { stream(HT_STRATEGY_STAGED, nullptr, statuses[1]); });
+  calls.in_progress.wait();
+  ht_cancel_request(cancel.get());
+  calls.requested.count_down();
+  mapped.join();
+  staged.join();
+  EXPECT_EQ(statuses[0], HT_CANCELLED);
+  EXPECT_EQ(statuses[1], HT_CANCELLED);
 }
 
 TEST_F(CLoad, cancel_may_be_requested_on_another_thread_while_a_callback_runs) {

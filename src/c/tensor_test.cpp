@@ -143,14 +143,19 @@ TEST_F(CTensor, private_data_outlives_the_model_and_leaves_the_callers_bytes_unc
 }
 
 TEST_F(CTensor, copy_is_row_major_and_little_endian) {
-  const auto tensor = column_major();
-  std::int32_t values[6] = {};
-  ASSERT_EQ(ht_tensor_copy_to(tensor.get(), 0, values, sizeof values, failed_.out()), HT_OK) << failed_;
-  EXPECT_EQ(std::vector(values, values + 6), (std::vector{1, 2, 3, 4, 5, 6}));
-  ASSERT_EQ(ht_tensor_copy_to(tensor.get(), 20, values, 4, failed_.out()), HT_OK) << failed_;
-  EXPECT_EQ(values[0], 6);
-  EXPECT_EQ(ht_tensor_copy_to(tensor.get(), 21, values, 4, failed_.out()), HT_OUT_OF_BOUNDS);
-  EXPECT_EQ(ht_tensor_copy_to(tensor.get(), 24, nullptr, 0, failed_.out()), HT_OK);
+  const auto big_endian = testing::stored<std::int32_t>({1, 4, 2, 5, 3, 6}, true);
+  for (const bool is_big_endian : {false, true}) {
+    const auto tensor =
+        is_big_endian ? only(testing::npy_file(">i4", true, "(2, 3)", big_endian)) : column_major();
+    ASSERT_EQ(describe(tensor).is_big_endian, is_big_endian ? 1 : 0);
+    std::int32_t values[6] = {};
+    ASSERT_EQ(ht_tensor_copy_to(tensor.get(), 0, values, sizeof values, failed_.out()), HT_OK) << failed_;
+    EXPECT_EQ(std::vector(values, values + 6), (std::vector{1, 2, 3, 4, 5, 6}));
+    ASSERT_EQ(ht_tensor_copy_to(tensor.get(), 20, values, 4, failed_.out()), HT_OK) << failed_;
+    EXPECT_EQ(values[0], 6);
+    EXPECT_EQ(ht_tensor_copy_to(tensor.get(), 21, values, 4, failed_.out()), HT_OUT_OF_BOUNDS);
+    EXPECT_EQ(ht_tensor_copy_to(tensor.get(), 24, nullptr, 0, failed_.out()), HT_OK);
+  }
 }
 
 TEST_F(CTensor, slices_are_read_in_any_direction) {

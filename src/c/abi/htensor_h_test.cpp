@@ -132,10 +132,14 @@ HT_SAME_ENCODING(Q2_0);
 static_assert(AllEncodings::size == 27);
 #undef HT_SAME_ENCODING
 
-static_assert(same(HT_VALUE_U8, MetaType::u8) && same(HT_VALUE_BOOL, MetaType::boolean) &&
+static_assert(same(HT_VALUE_U8, MetaType::u8) && same(HT_VALUE_I8, MetaType::i8) &&
+              same(HT_VALUE_U16, MetaType::u16) && same(HT_VALUE_I16, MetaType::i16) &&
+              same(HT_VALUE_U32, MetaType::u32) && same(HT_VALUE_I32, MetaType::i32) &&
+              same(HT_VALUE_F32, MetaType::f32) && same(HT_VALUE_BOOL, MetaType::boolean) &&
               same(HT_VALUE_STRING, MetaType::string) && same(HT_VALUE_ARRAY, MetaType::array) &&
-              same(HT_VALUE_U64, MetaType::u64) && same(HT_VALUE_F32, MetaType::f32) &&
-              same(HT_VALUE_F64, MetaType::f64) && same(HT_VALUE_I64, MetaType::i64));
+              same(HT_VALUE_U64, MetaType::u64) && same(HT_VALUE_I64, MetaType::i64) &&
+              same(HT_VALUE_F64, MetaType::f64));
+static_assert(meta_type_count == 13);
 static_assert(same(HT_FAULTS_GUARDED, FaultPolicy::guarded) && same(HT_FAULTS_OFF, FaultPolicy::off) &&
               same(HT_FAULTS_ZERO_FILL, FaultPolicy::zero_fill));
 static_assert(same(HT_STRATEGY_AUTOMATIC, io::Strategy::Kind::automatic) &&
