@@ -1,8 +1,8 @@
 #include "c/dlpack.hpp"
 
 #include <array>
-#include <htensor/dtype/packed.hpp>
 #include <htensor/tensor/shape.hpp>
+#include <htensor/tensor/storage.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -167,9 +167,8 @@ Result<void> import_tensor(const DlTensor& dl, std::uint64_t flags, ht_tensor_to
   filled.rank = static_cast<std::uint32_t>(dl.ndim);
   filled.dims = dl.shape;
   filled.strides = dl.strides;
-  const auto bytes = dense_bytes({dl.shape, filled.rank}, dl.dtype.bits);
-  if (!bytes) HT_TRY(layout::count_elements({dl.shape, filled.rank}));
-  filled.bytes = static_cast<std::size_t>(bytes.value_or(SIZE_MAX));
+  filled.bytes =
+      static_cast<std::size_t>(HT_TRY(placement::dense_bytes({dl.shape, filled.rank}, dl.dtype.bits)));
   filled.data = dl.data == nullptr ? nullptr : static_cast<const std::byte*>(dl.data) + dl.byte_offset;
   write_struct(tensor, filled);
   return {};

@@ -277,6 +277,19 @@ TEST_F(DlPack, dlpack_tensor_has_a_shape) {
   EXPECT_EQ(ht_from_dlpack_versioned(&import.managed, &tensor, failed_.out()), HT_SIZE_OVERFLOW);
 }
 
+TEST_F(DlPack, import_of_more_than_63_bits_of_bytes_is_refused) {
+  Import import;
+  import.managed.dl_tensor.ndim = 1;
+  import.managed.dl_tensor.dtype = {2, 64, 1};
+  import.shape[0] = std::int64_t{1} << 61;
+  const DLManagedTensor old{import.managed.dl_tensor, nullptr, nullptr};
+  auto tensor = sized<ht_tensor_to_save>();
+  EXPECT_EQ(ht_from_dlpack_versioned(&import.managed, &tensor, failed_.out()), HT_SIZE_OVERFLOW);
+  EXPECT_EQ(failed_.rule(), "bytes_fit_63_bits");
+  EXPECT_EQ(ht_from_dlpack(&old, &tensor, failed_.out()), HT_SIZE_OVERFLOW);
+  EXPECT_EQ(tensor.bytes, 0U);
+}
+
 TEST_F(DlPack, dlpack_version_is_1) {
   Import import;
   auto tensor = sized<ht_tensor_to_save>();
