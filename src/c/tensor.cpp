@@ -20,24 +20,11 @@ Result<void> check_rank(const ht_tensor& tensor, std::size_t rank) {
                   .at_tensor(tensor.tensor.name()));
 }
 
-// Returns the offset in bytes of the handle's first row from the start of the whole tensor.
-std::uint64_t offset_of_rows(const ht_tensor& tensor, const ElementType& type) noexcept {
-  const Entry entry = tensor.tensor.entry();
-  if (tensor.first_row == 0) return 0;
-  std::int64_t elements = tensor.first_row;
-  if (entry.order == ElementOrder::row_major) {
-    for (const auto extent : entry.dims.subspan(1)) elements *= extent;
-  }
-  const auto count = static_cast<std::uint64_t>(elements);
-  if (type.is_block_encoded()) return count / type.block_elements * type.block_bytes;
-  return checked::bits_to_bytes(count * static_cast<std::uint64_t>(type.bits));
-}
-
 ht_tensor_info describe_tensor(const ht_tensor& tensor) noexcept {
   ht_tensor_info info = describe_entry(tensor.model, tensor.index);
   info.dims = tensor.tensor.dims().data();
   info.byte_size = tensor.tensor.byte_size();
-  if (info.is_splat == 0) info.offset += offset_of_rows(tensor, tensor.tensor.type());
+  info.offset = tensor.tensor.offset();
   return info;
 }
 
@@ -84,7 +71,7 @@ ht_status ht_tensor_rows(const ht_tensor* tensor, int64_t begin, int64_t end, ht
     HT_TRY(require(tensor != nullptr, "tensor"));
     HT_TRY(require(rows != nullptr, "rows"));
     auto slice = HT_TRY(tensor->tensor.slice(begin, end));
-    *rows = new ht_tensor{tensor->model, std::move(slice), tensor->index, tensor->first_row + begin};
+    *rows = new ht_tensor{tensor->model, std::move(slice), tensor->index};
     return {};
   });
 }

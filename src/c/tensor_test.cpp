@@ -1,9 +1,13 @@
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cmath>
 #include <htensor/model/model.hpp>
 #include <numeric>
 
 #include "c/c_test.hpp"
 #include "format/gguf/gguf_test_file.hpp"
+#include "format/safetensors/test_file.hpp"
 #include "model/test_formats.hpp"
 #include "testing/library_types.hpp"
 
@@ -59,6 +63,30 @@ TEST_F(CTensor, rows_have_their_own_dims_bytes_and_offset) {
   EXPECT_EQ(ht_tensor_rows(tensor.get(), 1, 3, &found, failed_.out()), HT_OUT_OF_BOUNDS);
   const auto q = blocks();
   EXPECT_EQ(describe(rows(q, 1, 2)).offset, describe(q).offset + 34);
+}
+
+TEST_F(CTensor, offset_of_rows_is_exact_beyond_2_to_61_bytes) {
+  const auto header = testing::safetensors_file(
+      R"({"t":{"dtype":"U8","shape":[3,2305843009213693952],"data_offsets":[0,6917529027641081856]}})", 0);
+  const int file = ::memfd_create("large", MFD_CLOEXEC);
+  ASSERT_EQ(::pwrite(file, header.data(), header.size(), 0), static_cast<::ssize_t>(header.size()));
+  ASSERT_EQ(::ftruncate(file, static_cast<::off_t>(header.size()) + 3 * (std::int64_t{1} << 61)), 0);
+  ht_model* opened = nullptr;
+  EXPECT_EQ(ht_model_open_fd(file, nullptr, &opened, failed_.out()), HT_OK) << failed_;
+  const Handle<ht_model> model(opened);
+  ::close(file);
+  const auto tensor = get(model, "t");
+  const auto offset = describe(tensor).offset;
+  EXPECT_EQ(offset, header.size());
+  EXPECT_EQ(describe(rows(tensor, 1, 2)).offset, offset + (std::uint64_t{1} << 61));
+  EXPECT_EQ(describe(rows(tensor, 2, 3)).offset, offset + (std::uint64_t{1} << 62));
+}
+
+TEST_F(CTensor, offset_of_column_major_rows_is_that_of_their_first_element) {
+  const auto tensor = column_major();
+  const auto row = rows(tensor, 1, 2);
+  EXPECT_EQ(describe(row).offset, describe(tensor).offset + 4);
+  EXPECT_EQ(describe(row).byte_size, 12U);
 }
 
 TEST_F(CTensor, strides_are_in_elements) {

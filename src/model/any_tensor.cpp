@@ -63,6 +63,15 @@ std::int64_t AnyTensor::first_row() const noexcept { return rows_->first; }
 
 std::uint64_t AnyTensor::byte_size() const noexcept { return rows_ ? rows_->bytes : entry().bytes; }
 
+std::uint64_t AnyTensor::offset() const noexcept {
+  const Entry entry = this->entry();
+  if (entry.is_splat()) return 0;
+  if (!rows_) return entry.offset;
+  if (entry.order == ElementOrder::row_major) return entry.offset + rows_->offset;
+  // Each row of a column-major tensor begins one element after the row before.
+  return entry.offset + bytes_for(static_cast<std::uint64_t>(rows_->first), type().bits).value_or(0);
+}
+
 bool AnyTensor::is_plain() const noexcept {
   const Entry entry = this->entry();
   return !entry.is_splat() && (entry.order == ElementOrder::row_major || entry.dims.size() < 2) &&
@@ -152,11 +161,10 @@ Result<Storage> AnyTensor::storage() const {
     const auto* const file = is_resident() ? nullptr : state_->mapped->file(entry.file).local();
     // A source that is not a file may differ from the file at the source's path.
     if (file == nullptr) return Storage::owned_read_only(std::move(placed.memory.owner), part);
-    const std::uint64_t offset = entry.offset + (rows_ ? rows_->offset : 0);
     const auto identity = file->identity();
     return Storage::file_backed(std::move(placed.memory.owner), part,
                                 {.path = path,
-                                 .offset = offset,
+                                 .offset = offset(),
                                  .bytes = part.size(),
                                  .device = identity.device,
                                  .inode = identity.object});
@@ -213,7 +221,7 @@ Result<Bytes> AnyTensor::view(std::uint64_t begin, std::uint64_t count,
   HT_TRY(check_contiguous());
   return without_bad_alloc([&]() -> Result<Bytes> {
     buffer.resize(static_cast<std::size_t>(count));
-    HT_TRY(located(file.read(entry.offset + begin + (rows_ ? rows_->offset : 0), buffer)));
+    HT_TRY(located(file.read(offset() + begin, buffer)));
     return Bytes(buffer);
   });
 }

@@ -175,6 +175,26 @@ TEST_F(AnyTensors, are_sliced_by_rows_in_every_order) {
   }
 }
 
+TEST_F(AnyTensors, offset_is_the_position_of_the_first_element_in_the_file) {
+  for (const auto& file : same_in_all_orders()) {
+    const auto tensor = only(file);
+    const auto element_at = [&](const AnyTensor& part) {
+      const auto bytes = Bytes(file).subspan(static_cast<std::size_t>(part.offset()), 2);
+      return tensor.byte_order() == ByteOrder::big ? load_be<std::int16_t>(bytes)
+                                                   : load_le<std::int16_t>(bytes);
+    };
+    EXPECT_EQ(tensor.offset(), tensor.entry().offset);
+    EXPECT_EQ(element_at(tensor), 1);
+    const auto rows = tensor.slice(1, 3).value();
+    EXPECT_EQ(element_at(rows), 3);
+    EXPECT_EQ(element_at(rows.slice(1, 2).value()), 5);
+  }
+  const auto note = tensor_note("uint8", "[12]");
+  const auto splat = only(irpa_file({{.name = "t", .note = note, .length = 12, .pattern = "ab"}}));
+  EXPECT_EQ(splat.offset(), 0U);
+  EXPECT_EQ(splat.slice(2, 9)->offset(), 0U);
+}
+
 TEST_F(AnyTensors, rows_are_contiguous) {
   const auto tensor = only(same_in_all_orders()[1]);
   const auto rows = tensor.slice(1, 3).value();

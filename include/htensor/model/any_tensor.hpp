@@ -55,6 +55,9 @@ class AnyTensor {
   [[nodiscard]] ByteOrder byte_order() const noexcept { return entry().byte_order; }
   /// The size of all elements as stored; a splat counts as if expanded.
   [[nodiscard]] std::uint64_t byte_size() const noexcept;
+  /// The position of the first element in the file, in bytes; for a slice, of its first element. 0 for a
+  /// splat.
+  [[nodiscard]] std::uint64_t offset() const noexcept;
   [[nodiscard]] bool is_splat() const noexcept { return entry().is_splat(); }
   /// Whether the stored bytes equal the output of `copy_to`: not a splat, row-major, little-endian.
   [[nodiscard]] bool is_plain() const noexcept;

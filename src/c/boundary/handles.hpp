@@ -35,8 +35,6 @@ struct ht_tensor {
   ht::Model model;
   ht::AnyTensor tensor;
   std::size_t index = 0;
-  /// For a handle of rows: the index of the first row in the whole tensor.
-  std::int64_t first_row = 0;
   mutable std::mutex mutex{};
   /// Owns the memory that ht_tensor_private_data returned. Guarded by `mutex`.
   mutable ht::Storage private_pages{};
