@@ -27,8 +27,6 @@ ht_string view(std::string_view text) noexcept { return {text.empty() ? "" : tex
 ht_tensor_info describe_entry(const Model& model, std::size_t index) noexcept {
   const Entry entry = model.catalog()[index];
   const ElementType type = element_type(entry.dtype, entry.encoding);
-  const bool is_row_major = entry.order == ElementOrder::row_major;
-  const bool is_big_endian = entry.byte_order == ByteOrder::big;
   ht_tensor_info info{};
   info.size = sizeof info;
   info.name = view(entry.name);
@@ -40,11 +38,9 @@ ht_tensor_info describe_entry(const Model& model, std::size_t index) noexcept {
   info.block_bytes = type.block_bytes;
   info.rank = static_cast<std::uint32_t>(entry.dims.size());
   info.dims = entry.dims.data();
-  info.is_column_major = is_row_major ? 0 : 1;
-  info.is_big_endian = is_big_endian ? 1 : 0;
-  info.is_plain =
-      !entry.is_splat() && (is_row_major || entry.dims.size() < 2) && (!is_big_endian || type.bits == 8) ? 1
-                                                                                                         : 0;
+  info.is_column_major = entry.order == ElementOrder::column_major ? 1 : 0;
+  info.is_big_endian = entry.byte_order == ByteOrder::big ? 1 : 0;
+  info.is_plain = entry.is_plain(type.bits) ? 1 : 0;
   info.byte_size = entry.bytes;
   if (entry.is_splat()) {
     info.is_splat = 1;

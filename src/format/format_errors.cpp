@@ -44,7 +44,7 @@ Result<void> check_plain(const Entry& entry, std::string_view format) {
                                  "tensor '{}': dtype and shape are unknown but {} needs both", entry.name,
                                  format));
   }
-  if (entry.order != ElementOrder::row_major && entry.dims.size() > 1) {
+  if (!entry.is_row_major()) {
     return fail(would_lose_error("format_carries_the_order", entry,
                                  "transpose the tensor to row-major order first, or convert to NPY",
                                  "tensor '{}': {} cannot store column-major order", entry.name, format));

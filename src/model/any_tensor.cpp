@@ -67,16 +67,12 @@ std::uint64_t AnyTensor::offset() const noexcept {
   const Entry entry = this->entry();
   if (entry.is_splat()) return 0;
   if (!rows_) return entry.offset;
-  if (entry.order == ElementOrder::row_major) return entry.offset + rows_->offset;
+  if (entry.is_row_major()) return entry.offset + rows_->offset;
   // Each row of a column-major tensor begins one element after the row before.
   return entry.offset + bytes_for(static_cast<std::uint64_t>(rows_->first), type().bits).value_or(0);
 }
 
-bool AnyTensor::is_plain() const noexcept {
-  const Entry entry = this->entry();
-  return !entry.is_splat() && (entry.order == ElementOrder::row_major || entry.dims.size() < 2) &&
-         (entry.byte_order == ByteOrder::little || type().bits == 8);
-}
+bool AnyTensor::is_plain() const noexcept { return entry().is_plain(type().bits); }
 
 Error AnyTensor::located(Error error) const {
   const Entry entry = this->entry();
@@ -131,7 +127,7 @@ Result<io::Strategy::MapDone> AnyTensor::whole_in_place() const {
 }
 
 Result<void> AnyTensor::check_contiguous() const {
-  if (!rows_ || entry().order == ElementOrder::row_major || rows_->dims.size() < 2) return {};
+  if (!rows_ || entry().is_row_major()) return {};
   return fail(located(Error(ErrorCode::unsupported_encoding, "rows_are_contiguous",
                             format_text("rows of the column-major tensor '{}' are not contiguous", name()))
                           .with_hint("use copy_to, which transposes them")));

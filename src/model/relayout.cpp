@@ -29,7 +29,7 @@ Relayout relayout_of_blocks(EncodingTag encoding) {
 }  // namespace
 
 Result<std::shared_ptr<const Relayout>> relayout_of(const Entry& entry) {
-  const bool is_column_major = entry.order == ElementOrder::column_major && entry.dims.size() > 1;
+  const bool is_column_major = !entry.is_row_major();
   const bool is_big = entry.byte_order == ByteOrder::big && !entry.is_splat();
   if (entry.bytes == 0 || !entry.is_typed() || (!is_column_major && !is_big)) return nullptr;
   if (entry.encoding != EncodingTag::dense) {

@@ -56,6 +56,15 @@ struct Entry {
   [[nodiscard]] bool is_typed() const noexcept {
     return dtype != DTypeTag::invalid || encoding != EncodingTag::dense;
   }
+  /// Whether the elements are in row-major order. With fewer than two dimensions, both orders are the same.
+  [[nodiscard]] bool is_row_major() const noexcept {
+    return order == ElementOrder::row_major || dims.size() < 2;
+  }
+  /// Whether the stored bytes need no change: not a splat, row-major, little-endian. `bits` is the width of
+  /// an element, 0 for blocks; elements of one byte have no byte order.
+  [[nodiscard]] bool is_plain(int bits) const noexcept {
+    return !is_splat() && is_row_major() && (byte_order == ByteOrder::little || bits == 8);
+  }
 };
 
 /// A range of entries in file order: `for (const ht::Entry& entry : catalog)`.

@@ -328,7 +328,7 @@ class ModelComparison {
   // Brings the pages of a run into memory.
   static Result<void> fetch(const AnyTensor& tensor, const Run& run) {
     // The elements of a run are scattered over a column-major tensor.
-    if (tensor.entry().order == ElementOrder::column_major && tensor.dims().size() > 1) return {};
+    if (!tensor.entry().is_row_major()) return {};
     const ElementType type = compared_type(tensor);
     return ModelAccess::fetch(tensor, stored_size(type, run.first), stored_size(type, run.count));
   }
@@ -341,7 +341,7 @@ class ModelComparison {
       return tensor.view(begin, count, buffer);
     buffer.resize(count);
     // Each element of a column-major tensor may be on a different page, so a run takes long.
-    const bool is_scattered = !tensor.is_splat() && tensor.entry().order == ElementOrder::column_major;
+    const bool is_scattered = !tensor.is_splat() && !tensor.entry().is_row_major();
     const std::size_t step_bytes = is_scattered ? 16384 : count;
     for (std::size_t done = 0; done < count; done += step_bytes) {
       if (options_.work.stop.stop_requested()) return fail(stopped());

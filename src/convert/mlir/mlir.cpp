@@ -171,7 +171,7 @@ Bytes widened(const MlirElement& element, MutableBytes piece, std::vector<std::b
 // Calls `visit` with some elements at a time, in row-major order, little-endian and unpacked by `widened`.
 template <class Visit>
 Result<void> visit_elements(const MlirTensor& tensor, const AnyTensor& values, const Visit& visit) {
-  const bool is_scattered = tensor.entry.order == ElementOrder::column_major && !values.is_splat();
+  const bool is_scattered = !tensor.entry.is_row_major() && !values.is_splat();
   const std::uint64_t max_bytes = is_scattered ? scattered_bytes : max_piece_bytes;
   // The last byte may hold one element more than the tensor has.
   auto elements_left = static_cast<std::uint64_t>(element_count(tensor.dims).value_or(0));
@@ -226,9 +226,7 @@ Result<void> check_global(const MlirTensor& tensor, const MlirOptions& options,
         "leave the tensor out with --exclude");
   }
   const bool as_stored = tensor.is_bytes || tensor.element.stored_bits % 8 != 0;
-  const bool is_plain =
-      entry.is_splat() || (entry.byte_order == ByteOrder::little &&
-                           (entry.order == ElementOrder::row_major || entry.dims.size() < 2));
+  const bool is_plain = entry.is_splat() || (entry.byte_order == ByteOrder::little && entry.is_row_major());
   if (is_inlined(tensor, options) && as_stored && !is_plain) {
     return refuse(
         Error(ErrorCode::unsupported_encoding, "inlined_bytes_are_row_major_and_little_endian",

@@ -106,8 +106,7 @@ Result<void> normalize_layouts(std::span<TargetTensor> tensors, const Format& fo
        source->byte_orders == Format::ByteOrders::one_per_file && std::ranges::all_of(tensors, is_big));
   for (auto& tensor : tensors) {
     const Entry& entry = tensor.entry;
-    const bool is_column_major = entry.order == ElementOrder::column_major && entry.dims.size() > 1;
-    if ((is_big(tensor) && !big_endian) || (is_column_major && !format.column_major))
+    if ((is_big(tensor) && !big_endian) || (!entry.is_row_major() && !format.column_major))
       HT_TRY(normalize_layout(tensor));
   }
   return {};

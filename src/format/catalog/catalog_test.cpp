@@ -122,6 +122,22 @@ TEST(Catalog, splat_bytes_are_multiple_of_pattern) {
   }
 }
 
+TEST(Catalog, entry_is_plain_if_its_bytes_are_row_major_and_little_endian) {
+  const std::array<std::int64_t, 2> dims{2, 3};
+  const std::array pattern{std::byte{1}, std::byte{2}};
+  const Entry plain{.dims = dims};
+  Entry column_major{.dims = dims, .order = ElementOrder::column_major};
+  EXPECT_TRUE(plain.is_row_major() && plain.is_plain(16));
+  EXPECT_FALSE(column_major.is_row_major() || column_major.is_plain(16));
+  column_major.dims = std::span(dims).first(1);
+  EXPECT_TRUE(column_major.is_row_major() && column_major.is_plain(16));
+  const Entry big_endian{.dims = dims, .byte_order = ByteOrder::big};
+  EXPECT_FALSE(big_endian.is_plain(16));
+  EXPECT_TRUE(big_endian.is_plain(8));
+  EXPECT_FALSE(big_endian.is_plain(0)) << "blocks";
+  EXPECT_FALSE((Entry{.dims = dims, .splat = pattern}).is_plain(16));
+}
+
 TEST(Catalog, is_a_range_of_entries) {
   const auto catalog = catalog_of({"a", "b", "c"});
   static_assert(std::ranges::random_access_range<const Catalog>);

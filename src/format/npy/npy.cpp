@@ -398,7 +398,7 @@ Result<void> check_alignment(std::uint64_t alignment) {
 /// The dict as numpy writes it. The spaces after it are room to rewrite one dimension in place when the array
 /// grows: the first one, or in column-major order the last one.
 std::string dict_of(const Entry& entry, const std::string& descr) {
-  const bool column_major = entry.order == ElementOrder::column_major && entry.dims.size() > 1;
+  const bool column_major = !entry.is_row_major();
   std::string text =
       "{'descr': '" + descr + "', 'fortran_order': " + (column_major ? "True" : "False") + ", 'shape': (";
   for (std::size_t i = 0; i < entry.dims.size(); ++i) {
