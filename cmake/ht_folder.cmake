@@ -47,6 +47,16 @@ function(ht_folder)
   endif()
 endfunction()
 
+# Adds the objects of folders to a library or program. A folder without sources has no objects.
+function(ht_add_objects target)
+  foreach(folder IN LISTS ARGN)
+    get_target_property(type ht_${folder} TYPE)
+    if(type STREQUAL "OBJECT_LIBRARY")
+      target_sources(${target} PRIVATE $<TARGET_OBJECTS:ht_${folder}>)
+    endif()
+  endforeach()
+endfunction()
+
 # Compiles up to COUNT sources of a target as one translation unit, which reads headers and instantiates
 # templates only once. Names in anonymous namespaces must therefore be unique in a folder. Sources with
 # options of their own are compiled alone.
