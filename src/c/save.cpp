@@ -133,17 +133,17 @@ ht_status ht_save(const char* target, const ht_tensor_to_save* tensors, size_t t
     HT_TRY(require(target != nullptr, "target"));
     ht::c::SaveInput saving;
     HT_TRY(ht::c::read_arguments(tensors, tensor_count, options, saving));
-    const auto plan = HT_TRY(ht::plan_save(target, saving.tensors, saving.options));
-    ht::ConversionReport done;
+    ht::detail::Saved saved;
     if (saving.dry_run) {
+      saved.plan = HT_TRY(ht::plan_save(target, saving.tensors, saving.options));
       // Losses that are not allowed are listed, and are not an error.
       auto checked = saving.options;
       checked.apply.lossy = true;
-      done.removed = HT_TRY(ht::check_save(plan, checked));
+      saved.report.removed = HT_TRY(ht::check_save(saved.plan, checked));
     } else {
-      done = HT_TRY(ht::save(target, saving.tensors, saving.options));
+      saved = HT_TRY(ht::detail::save_with_plan(target, saving.tensors, saving.options));
     }
-    ht::c::set_converted(plan, saving.options.apply, done, converted);
+    ht::c::set_converted(saved.plan, saving.options.apply, saved.report, converted);
     return {};
   });
 }

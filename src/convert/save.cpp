@@ -41,10 +41,11 @@ class SaveOperation {
   explicit SaveOperation(const SaveOptions& options)
       : options_(options), port_(options.port != nullptr ? *options.port : io::system_port()) {}
 
-  Result<ConversionReport> run(const Path& target, std::span<const TensorToSave> tensors) {
-    const auto plan = HT_TRY(plan_for(target, tensors));
-    return apply_from(plan, {.sources = sources()}, options_.apply,
-                      {.dtypes = options_.dtypes, .port = &port_});
+  Result<detail::Saved> run(const Path& target, std::span<const TensorToSave> tensors) {
+    detail::Saved saved{.plan = HT_TRY(plan_for(target, tensors)), .report = {}};
+    saved.report = HT_TRY(apply_from(saved.plan, {.sources = sources()}, options_.apply,
+                                     {.dtypes = options_.dtypes, .port = &port_}));
+    return saved;
   }
 
   Result<void> run(std::span<const TensorToSave> tensors, const AllocateFile& allocate) {
@@ -256,6 +257,11 @@ Result<TensorToSave> detail::to_save(std::string_view name, const DTypeInfo& dty
 
 Result<ConversionReport> save(const Path& target, std::span<const TensorToSave> tensors,
                               const SaveOptions& options) {
+  return HT_TRY(detail::save_with_plan(target, tensors, options)).report;
+}
+
+Result<detail::Saved> detail::save_with_plan(const Path& target, std::span<const TensorToSave> tensors,
+                                             const SaveOptions& options) {
   return without_bad_alloc([&] { return SaveOperation(options).run(target, tensors); });
 }
 

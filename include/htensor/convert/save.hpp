@@ -164,6 +164,20 @@ struct SaveOptions {
                                             std::span<const TensorToSave> tensors,
                                             const SaveOptions& options = {});
 
+namespace detail {
+
+/// A save that has been carried out. The plan is that of `plan_save`.
+struct Saved {
+  ConversionPlan plan;
+  ConversionReport report;
+};
+
+/// `save`, for the C API, which also returns the plan.
+[[nodiscard]] Result<Saved> save_with_plan(const std::filesystem::path& target,
+                                           std::span<const TensorToSave> tensors, const SaveOptions& options);
+
+}  // namespace detail
+
 /// Returns the files that `save` would write and the losses, and writes nothing. The plan describes these
 /// tensors only; `apply` refuses it. Errors of the tensors and of the format.
 [[nodiscard]] Result<ConversionPlan> plan_save(const std::filesystem::path& target,
