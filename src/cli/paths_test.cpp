@@ -125,19 +125,14 @@ TEST_F(CliPaths, an_interruption_stops_the_next_path) {
     dup2(out, STDOUT_FILENO);
   });
   const auto descriptors = std::filesystem::path("/proc") / std::to_string(child) / "fd";
-  bool is_open = false;
-  while (!is_open) {
+  const auto has_opened_the_model = [&] {
     std::error_code none;
     for (const auto& file : std::filesystem::directory_iterator(descriptors, none)) {
-      is_open = is_open || std::filesystem::read_symlink(file.path(), none).filename() == "big.safetensors";
+      if (std::filesystem::read_symlink(file.path(), none).filename() == "big.safetensors") return true;
     }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, WNOHANG), 0) << "the program ended before the signal";
-  }
-  kill(child, SIGINT);
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT_EQ(WEXITSTATUS(status), 130);
+    return false;
+  };
+  EXPECT_EQ(status_after_signal(child, SIGINT, has_opened_the_model), 130);
   const auto out = text_of("out");
   EXPECT_TRUE(is_json(out)) << out;
   EXPECT_THAT(out, StartsWith(R"({"results":[{"path":"big.safetensors","error":{"code":"cancelled",)"));

@@ -34,6 +34,16 @@ struct Outcome {
   std::string err;
 };
 
+// The number, boolean, null or text without a comma after the last occurrence of the key; empty if there is
+// no such key.
+inline std::string json_field(const std::string& json, const std::string& key) {
+  const std::string quoted = '"' + key + "\":";
+  const auto at = json.rfind(quoted);
+  if (at == std::string::npos) return "";
+  const auto begin = at + quoted.size();
+  return json.substr(begin, json.find_first_of(",}", begin) - begin);
+}
+
 inline std::string program() {
   return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / HT_PROGRAM).string();
 }
@@ -62,34 +72,39 @@ class Cli : public ::testing::Test {
     _exit(127);
   }
 
+  // Sends the signal once `is_ready()` is true and returns the exit status; -1 if the process ends before.
+  template <class IsReady>
+  static int status_after_signal(pid_t child, int signal, const IsReady& is_ready) {
+    int status = 0;
+    while (!is_ready()) {
+      if (waitpid(child, &status, WNOHANG) != 0) return -1;
+      std::this_thread::yield();
+    }
+    kill(child, signal);
+    return exit_status(child);
+  }
+
   // Starts the program, sends the signal once it writes a file, and returns its exit status.
   int status_once_writing(int signal, std::vector<std::string> arguments,
                           void (*disposition)(int) = SIG_DFL) {
     const pid_t child = start(std::move(arguments), [&] { std::signal(signal, disposition); });
-    int status = 0;
-    while (!is_writing(child)) {
-      if (waitpid(child, &status, WNOHANG) != 0) return -1;
-      std::this_thread::yield();
-    }
-    kill(child, signal);
-    waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return status_after_signal(child, signal, [&] { return is_writing(child); });
   }
 
-  // Starts the program, sends the signal once the program has installed a handler for it, and returns the
-  // exit status.
-  int status_once_catching(int signal, std::vector<std::string> arguments) {
+  // Starts the program and sends the signal once the program has installed a handler for it.
+  Outcome outcome_once_catching(int signal, std::vector<std::string> arguments) {
     const pid_t child = start(std::move(arguments), [&] {
       std::signal(signal, SIG_DFL);
-      std::freopen("/dev/null", "w", stdout);
-      std::freopen("/dev/null", "w", stderr);
+      std::freopen(".out", "w", stdout);
+      std::freopen(".err", "w", stderr);
     });
+    const int status = status_after_signal(child, signal, [&] { return is_catching(child, signal); });
+    return {status, text_of(".out"), text_of(".err")};
+  }
+
+  // Waits for the end of the process; -1 after a signal.
+  static int exit_status(pid_t child) {
     int status = 0;
-    while (!is_catching(child, signal)) {
-      if (waitpid(child, &status, WNOHANG) != 0) return -1;
-      std::this_thread::yield();
-    }
-    kill(child, signal);
     waitpid(child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }

@@ -67,9 +67,7 @@ class CliTerminal : public Cli {
     for (ssize_t count = 0; (count = read(terminal, piece.data(), piece.size())) > 0;)
       sent.append(piece.data(), static_cast<std::size_t>(count));
     close(terminal);
-    int status = 0;
-    waitpid(child, &status, 0);
-    EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0) << sent;
+    EXPECT_EQ(exit_status(child), 0) << sent;
     return emulate_terminal(std::move(sent));
   }
 };

@@ -85,7 +85,7 @@ TEST_F(Cli, synth_scales_models_to_the_approximate_size) {
       const auto outcome = run("synth s.safetensors --force --sparse --json --dtype F32 --preset " + preset +
                                " --size " + std::to_string(size));
       ASSERT_EQ(outcome.status, 0) << outcome.out;
-      const auto bytes = std::stoull(outcome.out.substr(outcome.out.find(R"("bytes":)") + 8));
+      const auto bytes = std::stoull(json_field(outcome.out, "bytes"));
       EXPECT_GE(bytes, size / 2);
       EXPECT_LE(bytes, size * 2);
       EXPECT_THAT(run("ls s.safetensors --json").out, HasSubstr("\"total_bytes\":" + std::to_string(bytes)));

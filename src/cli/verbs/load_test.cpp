@@ -23,24 +23,17 @@ TEST_F(Cli, load_accepts_filter_and_drop_after) {
   ASSERT_EQ(run("synth m.safetensors --preset llama-1b --size 8M -q").status, 0);
   const auto one = run("load m.safetensors --filter model.norm.weight --strategy read --json");
   const auto listed = run("ls m.safetensors --filter model.norm.weight --json");
-  const auto bytes_in = [](const std::string& text) {
-    return std::stoull(text.substr(text.find("\"bytes\":") + 8));
-  };
-  EXPECT_EQ(bytes_in(one.out), bytes_in(listed.out));
+  EXPECT_NE(json_field(one.out, "bytes"), "");
+  EXPECT_EQ(json_field(one.out, "bytes"), json_field(listed.out, "bytes"));
   EXPECT_EQ(run("load m.safetensors --filter none").status, 2);
   const auto dropped = run("load m.safetensors --drop-after --strategy mapped -q");
   EXPECT_EQ(dropped.status, 0) << dropped.err;
   EXPECT_EQ(std::ranges::count(dropped.out, '\n'), 1);
 }
 
-std::string field(const std::string& json, const std::string& key) {
-  const auto begin = json.find("\"" + key + "\":") + key.size() + 3;
-  return json.substr(begin, json.find_first_of(",}", begin) - begin);
-}
-
 TEST_F(Cli, load_over_the_budget_loads_all_or_fails) {
   ASSERT_EQ(run("synth m.safetensors --preset llama-1b --size 8M -q").status, 0);
-  const auto all = field(run("load m.safetensors --json").out, "bytes");
+  const auto all = json_field(run("load m.safetensors --json").out, "bytes");
   // Mapped and read pages stay in memory, so they have to fit.
   for (const std::string strategy : {"mapped", "read"}) {
     const auto small = run("load m.safetensors --budget 1M --strategy " + strategy);
@@ -61,8 +54,8 @@ TEST_F(Cli, load_over_the_budget_loads_all_or_fails) {
     EXPECT_EQ(streamed.status, 0) << streamed.err;
     EXPECT_THAT(streamed.out, StartsWith(R"({"strategy":"staged")"));
     for (const auto* const key : {"requested_bytes", "bytes", "streamed_bytes"})
-      EXPECT_EQ(field(streamed.out, key), all);
-    EXPECT_NE(field(streamed.out, "gb_per_s"), "null");
+      EXPECT_EQ(json_field(streamed.out, key), all);
+    EXPECT_NE(json_field(streamed.out, "gb_per_s"), "null");
     EXPECT_THAT(run("load m.safetensors --budget 1M --strategy " + strategy).out,
                 HasSubstr(" streamed with strategy staged in "));
   }
@@ -76,14 +69,14 @@ TEST_F(Cli, load_prints_no_rate_without_reads) {
   const auto cached = run("load m.safetensors --json");
   EXPECT_EQ(cached.status, 0) << cached.err;
   // A file system in memory gives `file_is_memory`.
-  EXPECT_THAT(field(cached.out, "code"), ::testing::AnyOf("\"already_cached\"", "\"file_is_memory\""));
-  EXPECT_EQ(field(cached.out, "gb_per_s"), "null");
-  EXPECT_EQ(field(cached.out, "bytes"), field(cached.out, "cached_bytes"));
+  EXPECT_THAT(json_field(cached.out, "code"), ::testing::AnyOf("\"already_cached\"", "\"file_is_memory\""));
+  EXPECT_EQ(json_field(cached.out, "gb_per_s"), "null");
+  EXPECT_EQ(json_field(cached.out, "bytes"), json_field(cached.out, "cached_bytes"));
   const auto text = run("load m.safetensors --strategy mapped");
   EXPECT_THAT(text.out, HasSubstr(" s: already in the page cache\n"));
   EXPECT_THAT(text.out, Not(HasSubstr("GB/s")));
   // `read` copies cached bytes, so it has a rate.
-  EXPECT_NE(field(run("load m.safetensors --json --strategy read").out, "gb_per_s"), "null");
+  EXPECT_NE(json_field(run("load m.safetensors --json --strategy read").out, "gb_per_s"), "null");
 }
 
 }  // namespace

@@ -113,9 +113,7 @@ TEST_F(CliMeta, value_is_escaped_on_a_terminal) {
     dup2(end, STDOUT_FILENO);
     close(end);
   });
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(exit_status(child), 0);
   EXPECT_EQ(printed_on_a_terminal(terminal), "a\\u{1b}[31m\\nb\r\n");
 }
 

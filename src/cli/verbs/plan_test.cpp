@@ -7,10 +7,7 @@ namespace {
 
 TEST_F(Cli, plan_reports_whether_the_model_fits) {
   ASSERT_EQ(run("synth m.safetensors --preset llama-8b --sparse -q").status, 0);
-  const auto listed = run("ls m.safetensors --json");
-  const std::string key = R"("total_bytes":)";
-  const auto begin = listed.out.rfind(key) + key.size();
-  const auto total = listed.out.substr(begin, listed.out.find(',', begin) - begin);
+  const auto total = json_field(run("ls m.safetensors --json").out, "total_bytes");
   const auto large = run("plan m.safetensors --json --budget 1T");
   EXPECT_EQ(large.status, 0) << large.err;
   EXPECT_THAT(large.out, StartsWith(R"({"fits":true,"bytes":{"mapped":)" + total + R"(,"read":)" + total +
@@ -34,10 +31,8 @@ TEST_F(Cli, plan_has_the_default_budget_of_load) {
   const auto before = available_memory().value();
   const auto planned = run("plan m.ht --json");
   const auto after = available_memory().value();
-  const std::string key = R"("budget":)";
-  const auto begin = planned.out.find(key);
-  ASSERT_NE(begin, std::string::npos) << planned.out << planned.err;
-  const auto budget = std::stoull(planned.out.substr(begin + key.size()));
+  ASSERT_NE(json_field(planned.out, "budget"), "") << planned.out << planned.err;
+  const auto budget = std::stoull(json_field(planned.out, "budget"));
   // 7/8 is 14/16. The bounds are wider, because other processes may free or allocate memory meanwhile.
   EXPECT_LT(budget, std::max(before, after) / 16 * 15);
   EXPECT_GT(budget, std::min(before, after) / 16 * 12);

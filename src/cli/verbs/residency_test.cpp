@@ -17,16 +17,13 @@ TEST_F(Cli, residency_follows_prefetch_and_evict) {
   EXPECT_EQ(all.out, fetched.out);
   EXPECT_THAT(all.out, StartsWith(R"({"tensors":[{"name":)"));
   const auto listed = run("ls m.safetensors --json");
-  const auto number_after = [](const std::string& text, std::string_view key) {
-    return std::stoull(text.substr(text.rfind(key) + key.size()));
-  };
-  const auto total = number_after(listed.out, R"("total_bytes":)");
-  EXPECT_EQ(number_after(all.out, R"("cached_bytes":)"), total);
+  const auto total = std::stoull(json_field(listed.out, "total_bytes"));
+  EXPECT_EQ(std::stoull(json_field(all.out, "cached_bytes")), total);
 
   const auto dropped = run("evict m.safetensors --json");
   EXPECT_EQ(dropped.status, 0) << dropped.err;
   // A file system in memory keeps all pages.
-  const auto left = number_after(dropped.out, R"("cached_bytes":)");
+  const auto left = std::stoull(json_field(dropped.out, "cached_bytes"));
   EXPECT_TRUE(left <= total / 10 || left == total) << left << " of " << total;
 }
 
@@ -68,9 +65,8 @@ TEST_F(Cli, residency_of_a_file_of_another_owner_is_unknown) {
                            prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0) == 0;
       if (!dropped || std::freopen(".out", "w", stdout) == nullptr) _exit(126);
     });
-    int status = 0;
-    waitpid(child, &status, 0);
-    return Outcome{WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of(".out"), ""};
+    const int status = exit_status(child);
+    return Outcome{status, text_of(".out"), ""};
   };
   constexpr uid_t nobody = 65534;
   if (geteuid() != 0 || chown(path.c_str(), nobody, nobody) != 0) GTEST_SKIP() << "needs root";

@@ -166,11 +166,13 @@ TEST_F(CliSeal, a_huge_splat_is_refused_and_can_be_interrupted) {
   std::filesystem::remove(folder_ / "s.irpa.htseal");
   const auto before = folder_.names();
   for (const int signal : {SIGINT, SIGTERM}) {
-    EXPECT_EQ(status_once_catching(signal, {"hash", "--per-tensor", "s.irpa", "--algorithm", "sha256",
-                                            "--max-splat", "2048T"}),
+    EXPECT_EQ(outcome_once_catching(
+                  signal, {"hash", "--per-tensor", "s.irpa", "--algorithm", "sha256", "--max-splat", "2048T"})
+                  .status,
               130);
     EXPECT_EQ(
-        status_once_catching(signal, {"seal", "s.irpa", "--algorithm", "xxh3-128", "--max-splat", "2048T"}),
+        outcome_once_catching(signal, {"seal", "s.irpa", "--algorithm", "xxh3-128", "--max-splat", "2048T"})
+            .status,
         130);
   }
   EXPECT_EQ(folder_.names(), before);
