@@ -1,7 +1,6 @@
 // diff: the differences between two models of any formats.
 #include <fmt/format.h>
 
-#include <cmath>
 #include <memory>
 #include <optional>
 
@@ -10,6 +9,7 @@
 #include "cli/print/metadata_text.hpp"
 #include "cli/print/progress.hpp"
 #include "cli/print/rows.hpp"
+#include "cli/print/statistics_text.hpp"
 #include "cli/print/table.hpp"
 #include "cli/print/text.hpp"
 
@@ -25,23 +25,18 @@ struct DiffArguments {
 
 using Names = std::vector<std::string>;
 
-std::string number_text(const std::optional<double>& value, std::string_view none, bool json) {
+std::string json_number(const std::optional<double>& value) {
+  if (!value) return "null";
   std::string text;
-  if (!value) return text.assign(none);
-  if (json || !std::isfinite(*value)) {
-    detail::append_number(text, *value, json);
-  } else {
-    append_text(text, "{:.6g}", *value);
-  }
+  detail::append_number(text, *value, true);
   return text;
 }
 
 // The members of a JSON object, without its braces.
 std::string difference_members(const Differences::Tensor& tensor) {
   return fmt::format(R"("name":{},"why":"{}","max_abs":{},"rms":{},"cosine":{},"first_byte":{})",
-                     json_string(tensor.name), to_string(tensor.why),
-                     number_text(tensor.max_abs, "null", true), number_text(tensor.rms, "null", true),
-                     number_text(tensor.cosine, "null", true), json_or_null(tensor.first_byte));
+                     json_string(tensor.name), to_string(tensor.why), json_number(tensor.max_abs),
+                     json_number(tensor.rms), json_number(tensor.cosine), json_or_null(tensor.first_byte));
 }
 
 void print_json(OutputBuffer& out, const Differences& found) {
@@ -96,7 +91,7 @@ void print_tensors(OutputBuffer& out, const Differences& found, const Model& a, 
     table.name(name);
     for (const auto& text : {why, of_a, of_b}) table.text(text);
     for (const auto& number : {difference.max_abs, difference.rms, difference.cosine})
-      table.text(number_text(number, "-", false));
+      table.text(number ? short_number_text(*number) : "-");
     table.text(difference.first_byte ? fmt::to_string(*difference.first_byte) : "-");
   };
   const auto in_a = [&, rows = Rows(a)](std::string_view name) { return describe_tensor(a, rows, name); };
