@@ -98,7 +98,7 @@ std::string human_text(const Report& report, bool quiet) {
   return out += '\n';
 }
 
-struct Plan {
+struct MemoryPlan {
   /// All tensors: in the process's own memory with `read`, in the page cache with `mapped`.
   std::uint64_t all = 0;
   /// The ring, whose size does not depend on the model.
@@ -110,12 +110,12 @@ struct Plan {
   [[nodiscard]] bool fits() const noexcept { return all <= budget; }
 };
 
-Result<Plan> plan_of(const LoadArguments& options, const Common& common) {
+Result<MemoryPlan> plan_memory(const LoadArguments& options, const Common& common) {
   const auto model = HT_TRY(Model::open(options.path, {.allow_incomplete = true,  // data may be missing
                                                        .catalog_only = true,
                                                        .max_header_bytes = common.max_header}));
   const LoadOptions& load_options = options.load;
-  Plan plan{.has_budget = load_options.budget_bytes != 0};
+  MemoryPlan plan{.has_budget = load_options.budget_bytes != 0};
   const auto rows = Rows::of(model, load_options.filter);
   if (!rows) return fail(Error(rows.error()).at_path(options.path));
   HT_TRY(rows->for_each([&](const Row& row) {
@@ -136,14 +136,14 @@ Result<Plan> plan_of(const LoadArguments& options, const Common& common) {
   return plan;
 }
 
-std::string json_text(const Plan& plan) {
+std::string json_text(const MemoryPlan& plan) {
   return fmt::format(
       R"({{"fits":{},"bytes":{{"mapped":{},"read":{},"staged":{}}},"largest_tensor":{},"budget":{}}})"
       "\n",
       plan.fits(), plan.all, plan.all, plan.staged, plan.largest, plan.budget);
 }
 
-std::string human_text(const Plan& plan) {
+std::string human_text(const MemoryPlan& plan) {
   std::string out =
       table({{"strategy", "memory", ""},
              {"mapped", size_text(plan.all), "in the page cache, as pages are touched"},
@@ -190,7 +190,7 @@ Action register_plan(CLI::App& verb) {
            "Memory limit; default: 7/8 of the available memory");
   add_filter(verb, options->load.filter);
   return [options](const Common& common) -> Result<Exit> {
-    const auto plan = HT_TRY(plan_of(*options, common));
+    const auto plan = HT_TRY(plan_memory(*options, common));
     print(common.is_json() ? json_text(plan) : human_text(plan));
     return plan.fits() ? Exit::good : Exit::negative;
   };
