@@ -2,12 +2,15 @@
 // the tests: an absolute path would prevent ccache hits between clones.
 #pragma once
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -100,6 +103,31 @@ class Cli : public ::testing::Test {
     });
     const int status = status_after_signal(child, signal, [&] { return is_catching(child, signal); });
     return {status, text_of(".out"), text_of(".err")};
+  }
+
+  // Starts the program with its output in a pipe, calls `change` once a part of the output is in the pipe,
+  // and reads the rest. A program whose output is larger than the pipe waits for the reader, hence for
+  // `change`.
+  template <class Change>
+  Outcome run_and_change(std::vector<std::string> arguments, const Change& change) {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+    const auto [reading, writing] = ends;
+    const pid_t child = start(std::move(arguments), [&, end = writing] {
+      dup2(end, STDOUT_FILENO);
+      std::freopen(".err", "w", stderr);
+    });
+    close(writing);
+    pollfd ready{.fd = reading, .events = POLLIN, .revents = 0};
+    EXPECT_EQ(poll(&ready, 1, -1), 1);
+    change();
+    std::string out;
+    std::array<char, 4096> piece{};
+    for (ssize_t count = 0; (count = read(reading, piece.data(), piece.size())) > 0;)
+      out.append(piece.data(), static_cast<std::size_t>(count));
+    close(reading);
+    const int status = exit_status(child);
+    return {status, out, text_of(".err")};
   }
 
   // Waits for the end of the process; -1 after a signal.

@@ -31,6 +31,7 @@ struct Block {
   std::string opening{};
   bool has_printed = false;
   bool is_line_begun = false;
+  bool is_object_open = false;  // the object was printed in part, and an error becomes its last key
 };
 
 Block block;
@@ -157,10 +158,12 @@ void print_diagnostic(std::string_view line, std::string_view hint) {
 void print_diagnostic(const Error& error) { print_diagnostic(to_string(error), error.hint()); }
 
 Exit report(const Error& error, bool json) {
-  // If the JSON document was already started, for example by an interrupted verb, the error goes to stderr.
-  if (json && !block.has_printed) {
-    print(fmt::format("{{\"error\":{{{}}}}}\n", json_members(error)));
+  const bool follows_lines = block.has_printed && !ends_within_a_line;
+  if (json && (!block.has_printed || block.is_object_open || follows_lines)) {
+    print(fmt::format("{}\"error\":{{{}}}}}\n", block.is_object_open ? "," : "{", json_members(error)));
+    block.is_object_open = false;
   } else {
+    // Within other JSON, the error goes to stderr.
     print_diagnostic(error);
   }
   return error.code() == ErrorCode::cancelled ? Exit::interrupted : Exit::failure;
@@ -177,6 +180,14 @@ void warn_of_stale_seal(const std::optional<std::filesystem::path>& seal, const 
   print_error(fmt::format(
       "warning: {}: seal has the checksums of a replaced file\n  hint: renew it: htensor seal --force {}\n",
       printable(seal->string()), printable(folder.string())));
+}
+
+void end_list_early(OutputBuffer& out, bool is_json) {
+  if (!block.has_printed) return out.discard();
+  if (!is_json) return;
+  out += ']';
+  out.flush();
+  block.is_object_open = true;
 }
 
 OutputBuffer& OutputBuffer::append_large(std::string_view text) {

@@ -87,9 +87,15 @@ void append_shape(OutputBuffer& out, std::span<const std::int64_t> dims, std::st
 /// Appends formatted text, as the overloads for other buffers in text.hpp do.
 void vappend_text(OutputBuffer& out, fmt::string_view format, fmt::format_args args);
 
+/// Prepares the output for `report` if an error ends it between two elements of a list. Before anything is
+/// printed, the text is dropped. Later it is kept; with `is_json`, the list is the last array of an object:
+/// the array is closed, and `report` adds the error as the last key of the object.
+void end_list_early(OutputBuffer& out, bool is_json);
+
 /// Writes a line to stderr, and below it the hint unless the hint is empty.
 void print_diagnostic(std::string_view line, std::string_view hint);
-/// Reports an error that ends the verb, as JSON if requested and nothing was printed yet.
+/// Reports an error that ends the verb: on stderr or as JSON. In JSON it is an object, the last key of an
+/// object that was printed in part, or a line after complete ones.
 [[nodiscard]] Exit report(const Error& error, bool json);
 
 }  // namespace ht::cli

@@ -141,10 +141,13 @@ std::vector<std::string> json_paths_of(const Model& model) {
   return paths;
 }
 
-Result<void> append_json_row(OutputBuffer& out, const Row& row, const std::vector<std::string>& paths,
-                             RowStatistics& statistics) {
+// Appends the whole row after the separator, or nothing if the statistics cannot be computed.
+Result<void> append_json_row(OutputBuffer& out, std::string_view separator, const Row& row,
+                             const std::vector<std::string>& paths, RowStatistics& statistics) {
+  std::optional<Statistics> facts;
+  if (statistics.is_on()) facts = HT_TRY(statistics.compute(row));
   const Entry& entry = row.entry;
-  out.append(R"({"name":)", JsonText{entry.name});
+  out.append(separator, R"({"name":)", JsonText{entry.name});
   if (entry.is_typed()) {
     out.append(R"(,"dtype":")", row.dtype, R"(","shape":)");
     append_shape(out, entry.dims, ",");
@@ -155,7 +158,6 @@ Result<void> append_json_row(OutputBuffer& out, const Row& row, const std::vecto
   out.append(R"(,"bytes":)", entry.bytes, R"(,"offset":)", offset, R"(,"file":)", paths[entry.file]);
   if (statistics.is_on()) {
     out += R"(,"stats":)";
-    const auto facts = HT_TRY(statistics.compute(row));
     facts ? append_json_statistics(out, *facts) : static_cast<void>(out += "null");
   }
   out += '}';
@@ -166,7 +168,7 @@ Result<void> print_json_lines(OutputBuffer& out, const Rows& rows, const Model& 
                               RowStatistics& statistics) {
   const auto paths = json_paths_of(model);
   return rows.for_each([&](const Row& row) -> Result<void> {
-    HT_TRY(append_json_row(out, row, paths, statistics));
+    HT_TRY(append_json_row(out, "", row, paths, statistics));
     out += '\n';
     return {};
   });
@@ -180,9 +182,8 @@ Result<void> print_json(OutputBuffer& out, const Rows& rows, const Model& model,
   Totals totals;
   std::string_view separator;
   HT_TRY(rows.for_each([&](const Row& row) -> Result<void> {
-    out += std::exchange(separator, ",");
     totals.add(row);
-    return append_json_row(out, row, paths, statistics);
+    return append_json_row(out, std::exchange(separator, ","), row, paths, statistics);
   }));
   out += R"(],"metadata":)";
   if (with_metadata) {
@@ -399,13 +400,11 @@ Result<Exit> list(const std::string& path, const LsArguments& options, const Com
   if (!options.tree || is_json) rows.sort(options.sort);
   auto statistics = HT_TRY(RowStatistics::of(model, rows, options, common));
   OutputBuffer out;
-  if (common.jsonl) {
-    HT_TRY(print_json_lines(out, rows, model, statistics));
-  } else if (common.json) {
-    HT_TRY(print_json(out, rows, model, !options.no_metadata, statistics));
-  } else {
-    HT_TRY(print_human(out, rows, model, options, common.quiet, statistics));
-  }
+  auto printed = common.jsonl  ? print_json_lines(out, rows, model, statistics)
+                 : common.json ? print_json(out, rows, model, !options.no_metadata, statistics)
+                               : print_human(out, rows, model, options, common.quiet, statistics);
+  if (!printed && !common.jsonl) end_list_early(out, common.json);
+  HT_TRY(std::move(printed));
   return Exit::good;
 }
 

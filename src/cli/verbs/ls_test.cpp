@@ -315,5 +315,74 @@ TEST_F(Cli, ls_stats_of_a_tensor_without_numbers_are_null) {
   EXPECT_EQ(run("ls u.irpa --stats").status, 0);
 }
 
+class LongList : public Cli {
+ protected:
+  // A list with statistics of these tensors is several times as long as the buffers between the program and
+  // the reader.
+  void SetUp() override {
+    Cli::SetUp();
+    constexpr int tensors = 3000;
+    std::string header = "{";
+    for (int i = 0; i < tensors; ++i) {
+      const auto offset = std::to_string(i);
+      header += (i == 0 ? "\"t" : ",\"t") + offset + R"(":{"dtype":"U8","shape":[1],"data_offsets":[)" +
+                offset + "," + std::to_string(i + 1) + "]}";
+    }
+    write_safetensors("long.safetensors", header + "}", tensors);
+  }
+
+  // The file loses its data once a part of the list is printed.
+  Outcome list_of_a_truncated_file(std::vector<std::string> arguments) {
+    return run_and_change(std::move(arguments),
+                          [&] { std::filesystem::resize_file(folder_ / "long.safetensors", 0); });
+  }
+};
+
+TEST_F(LongList, ends_with_the_error_in_json) {
+  const auto listed = list_of_a_truncated_file({"ls", "long.safetensors", "--stats", "--json"});
+  EXPECT_EQ(listed.status, 2);
+  EXPECT_EQ(listed.err, "");
+  EXPECT_TRUE(is_json(listed.out)) << listed.out.substr(listed.out.size() - 500);
+  EXPECT_THAT(listed.out, StartsWith(R"({"format":"safetensors","files":["long.safetensors"],"tensors":[{)"));
+  EXPECT_THAT(listed.out, HasSubstr(R"(}}],"error":{"code":"changed_underfoot",)"));
+}
+
+TEST_F(LongList, ends_with_the_error_of_its_path) {
+  const auto listed = list_of_a_truncated_file({"ls", "long.safetensors", "m.ht", "--stats", "--json"});
+  EXPECT_EQ(listed.status, 2);
+  EXPECT_EQ(listed.err, "");
+  EXPECT_TRUE(is_json(listed.out)) << listed.out.substr(listed.out.size() - 500);
+  EXPECT_THAT(listed.out, HasSubstr(R"(}}],"error":{"code":"changed_underfoot",)"));
+  EXPECT_THAT(listed.out, HasSubstr(R"(}},{"path":"m.ht","format":"ht",)"));
+}
+
+TEST_F(LongList, ends_with_a_line_of_the_error) {
+  const auto listed = list_of_a_truncated_file({"ls", "long.safetensors", "m.ht", "--stats", "--jsonl"});
+  EXPECT_EQ(listed.status, 2);
+  EXPECT_EQ(listed.err, "");
+  std::istringstream lines(listed.out);
+  int rows = 0;
+  int errors = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_error = line.starts_with(R"({"path":"long.safetensors","error":{"code":")");
+    (is_error ? errors : rows) += 1;
+    if (is_error) EXPECT_TRUE(is_json(line)) << line;
+    if (!is_error) EXPECT_THAT(line, ::testing::MatchesRegex(R"(\{"path":"[a-z.]+","name":.*\}\})"));
+  }
+  EXPECT_GT(rows, 100);
+  EXPECT_EQ(errors, 1);
+}
+
+TEST_F(Cli, ls_stats_that_are_interrupted_are_an_error_in_json) {
+  ASSERT_EQ(run("synth big.ht --preset matrix --size 64G --sparse -q").status, 0);
+  for (const std::string format : {"--json", "--jsonl"}) {
+    const auto stopped = outcome_once_catching(SIGINT, {"ls", "big.ht", "--stats", format});
+    EXPECT_EQ(stopped.status, 130);
+    EXPECT_EQ(stopped.err, "");
+    EXPECT_TRUE(is_json(stopped.out)) << stopped.out;
+    EXPECT_THAT(stopped.out, StartsWith(R"({"error":{"code":"cancelled")"));
+  }
+}
+
 }  // namespace
 }  // namespace ht::ls_test

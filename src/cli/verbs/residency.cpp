@@ -137,8 +137,7 @@ Result<void> print_residency(const Model& model, const NameFilter& filter, const
   auto printed = common.jsonl  ? print_json_lines(out, rows, model)
                  : common.json ? print_json(out, rows, model)
                                : print_human(out, rows, model, common.quiet);
-  // If the kernel does not support the query, the first query fails.
-  if (!printed) out.discard();
+  if (!printed && !common.jsonl) end_list_early(out, common.json);
   return printed;
 }
 

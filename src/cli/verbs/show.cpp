@@ -200,7 +200,7 @@ class Printer {
     const Axis& axis = part_.axes[depth];
     if (!json_) out_ += '[';
     for (std::int64_t i = 0; i < axis.count; ++i) {
-      if (i > 0) separate(depth + 1 == innermost_, indent);
+      if (i > 0 && !json_) separate(depth + 1 == innermost_, indent);
       if (shortened_ && axis.count > 2 * edge && i == edge) {
         out_ += "...";
         i = axis.count - edge - 1;
@@ -217,6 +217,7 @@ class Printer {
   [[nodiscard]] Result<void> print_element(std::int64_t index) {
     if (is_interrupted()) return fail(interruption());
     if (index < begin_ || index >= end_) HT_TRY(read(index));
+    if (json_) out_ += std::exchange(json_separator_, ",");
     append_(out_, piece_, index - begin_, json_);
     return {};
   }
@@ -242,8 +243,8 @@ class Printer {
   }
 
   void separate(bool innermost, std::size_t indent) {
-    if (json_ || innermost) {
-      out_ += json_ ? "," : ", ";
+    if (innermost) {
+      out_ += ", ";
     } else {
       out_ += '\n';
       out_.append_spaces(indent + 1);
@@ -262,6 +263,7 @@ class Printer {
   bool json_;
   std::size_t innermost_;  // one after the last axis that is not dropped
   bool shortened_ = false;
+  std::string_view json_separator_;
   // Elements from `begin_` to `end_`.
   std::vector<std::byte> piece_;
   std::int64_t begin_ = 0;
@@ -360,7 +362,11 @@ Result<Exit> show(const ShowArguments& options, const Common& common) {
   // Skip a part without elements, because its other axes may be very long.
   const bool is_empty = std::ranges::any_of(part.axes, [](const Axis& axis) { return axis.count == 0; });
   if (!is_empty) {
-    HT_TRY(Printer(out, part, append, json).print_axis(0, 0, 0));
+    auto printed = Printer(out, part, append, json).print_axis(0, 0, 0);
+    if (!printed) {
+      end_list_early(out, json);
+      return fail(std::move(printed).error());
+    }
   } else if (!json) {
     out += "[]";
   }

@@ -26,6 +26,24 @@ TEST_F(Cli, show_json_has_flat_values_and_their_shape) {
   EXPECT_THAT(run("show m.ht m --slice 0:0 --json").out, HasSubstr(R"("values_shape":[0,3],"values":[]})"));
 }
 
+TEST_F(Cli, show_json_ends_with_an_error_after_the_first_values) {
+  constexpr std::size_t elements = 1'000'000;
+  const auto size = std::to_string(elements);
+  for (const std::string format : {"--json", "--jsonl"}) {
+    write_safetensors("s.safetensors",
+                      R"({"a":{"dtype":"U8","shape":[)" + size + R"(],"data_offsets":[0,)" + size + "]}}",
+                      elements);
+    const auto shown = run_and_change({"show", "s.safetensors", "a", format},
+                                      [&] { std::filesystem::resize_file(folder_ / "s.safetensors", 0); });
+    EXPECT_EQ(shown.status, 2);
+    EXPECT_EQ(shown.err, "");
+    EXPECT_TRUE(is_json(shown.out)) << shown.out.substr(shown.out.size() - 500);
+    EXPECT_THAT(shown.out,
+                StartsWith(R"({"name":"a","dtype":"U8","shape":[1000000],"values_shape":[1000000],)"));
+    EXPECT_THAT(shown.out, HasSubstr(R"(],"error":{"code":"changed_underfoot",)"));
+  }
+}
+
 TEST_F(Cli, show_of_an_empty_tensor_with_long_dimensions_terminates) {
   const std::vector<std::int64_t> dims{std::int64_t{1} << 60, 0};
   ASSERT_TRUE(write(folder_ / "e.ht", dtype_info<F32>(), dims, Bytes()));
