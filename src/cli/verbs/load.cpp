@@ -63,10 +63,12 @@ Result<Report> load_model(const Model& model, const LoadOptions& options) {
 
 // Whether an error of the load is a result with exit status 1: the model does not fit or, with --verify, has
 // no readable seal or does not match it.
-bool is_negative_answer(ErrorCode code, bool verify) {
+bool is_negative_answer(const Error& error, bool verify) {
+  const ErrorCode code = error.code();
   if (code == ErrorCode::budget_too_small) return true;
+  // Sizes that differ from the seal have other codes than a checksum mismatch.
   return verify && (code == ErrorCode::not_sealed || code == ErrorCode::bad_seal ||
-                    code == ErrorCode::checksum_mismatch);
+                    code == ErrorCode::checksum_mismatch || error.rule() == "bytes_match_the_seal");
 }
 
 std::string json_text(const Report& report) {
@@ -175,7 +177,7 @@ Action register_load(CLI::App& verb) {
     load_options.strategy = strategy_named(options->strategy);
     load_options.work = work.options();
     const auto loaded = load_model(model, load_options);
-    if (!loaded && is_negative_answer(loaded.error().code(), load_options.verify))
+    if (!loaded && is_negative_answer(loaded.error(), load_options.verify))
       return print_negative(loaded.error(), common);
     const auto report = HT_TRY(loaded);
     print(common.is_json() ? json_text(report) : human_text(report, common.quiet));

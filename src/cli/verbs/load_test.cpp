@@ -63,6 +63,41 @@ TEST_F(Cli, load_over_the_budget_loads_all_or_fails) {
   EXPECT_EQ(run("load m.safetensors --strategy external").status, 2);
 }
 
+TEST_F(Cli, load_verify_of_a_damaged_file_exits_with_1) {
+  const auto expect_damage = [&](const std::string& path, const std::string& code) {
+    EXPECT_EQ(run("verify " + path).status, 1) << code;
+    for (const std::string strategy : {"mapped", "read", "staged"}) {
+      const auto loaded = run("load --verify --json " + path + " --strategy " + strategy);
+      EXPECT_EQ(loaded.status, 1) << code << loaded.out;
+      EXPECT_THAT(loaded.out, StartsWith(R"({"error":{"code":")" + code + '"'));
+    }
+    EXPECT_EQ(run("load " + path).status, 0) << "without --verify, the file is not compared with its seal";
+  };
+  ASSERT_EQ(run("synth g.gguf --preset llama-tiny -q").status, 0);
+  EXPECT_EQ(run("load --verify g.gguf").status, 1) << "not sealed";
+  ASSERT_EQ(run("seal g.gguf -q").status, 0);
+  EXPECT_EQ(run("load --verify g.gguf").status, 0);
+  std::ofstream(folder_ / "g.gguf", std::ios::app) << "xyz";
+  expect_damage("g.gguf", "trailing_bytes");
+  auto bytes = testing::read_file(folder_ / "g.gguf");
+  bytes.resize(bytes.size() - 3);
+  bytes.back() ^= std::byte{1};
+  testing::write_file(folder_ / "g.gguf", bytes);
+  expect_damage("g.gguf", "checksum_mismatch");
+}
+
+TEST_F(Cli, load_verify_of_a_file_that_lost_sealed_bytes_exits_with_1) {
+  // The sealed file has bytes after its data, so it can be opened without them.
+  ASSERT_EQ(run("synth g.gguf --preset llama-tiny -q").status, 0);
+  std::ofstream(folder_ / "g.gguf", std::ios::app) << "xyz";
+  ASSERT_EQ(run("seal g.gguf -q").status, 0);
+  std::filesystem::resize_file(folder_ / "g.gguf", std::filesystem::file_size(folder_ / "g.gguf") - 3);
+  EXPECT_EQ(run("verify g.gguf").status, 1);
+  const auto loaded = run("load --verify g.gguf --json");
+  EXPECT_EQ(loaded.status, 1) << loaded.out;
+  EXPECT_THAT(loaded.out, StartsWith(R"({"error":{"code":"truncated")"));
+}
+
 TEST_F(Cli, load_prints_no_rate_without_reads) {
   ASSERT_EQ(run("synth m.safetensors --preset llama-1b --size 8M -q").status, 0);
   ASSERT_EQ(run("prefetch m.safetensors -q").status, 0);
