@@ -25,7 +25,7 @@ constexpr std::string_view units = "KMGTPE";
 // Characters that change the direction of text and can make a name look like another.
 bool changes_direction(char32_t character) {
   return (character >= 0x202A && character <= 0x202E) || (character >= 0x2066 && character <= 0x2069) ||
-         character == 0x200E || character == 0x200F;
+         character == 0x200E || character == 0x200F || character == 0x061C;
 }
 
 constexpr std::uint64_t each_byte(std::uint8_t byte) { return 0x0101'0101'0101'0101U * byte; }

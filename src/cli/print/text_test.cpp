@@ -47,6 +47,9 @@ TEST(Text, nothing_printed_can_move_the_cursor) {
   EXPECT_EQ(printable("a\xE2\x80\xAE"
                       "b"),
             "a\\u{202e}b");
+  EXPECT_EQ(printable("a\xD8\x9C"
+                      "b"),
+            "a\\u{61c}b");
   EXPECT_EQ(printable("\xFFok"), "\xEF\xBF\xBDok");
   EXPECT_EQ(printable("naïve 模型 🙂"), "naïve 模型 🙂");
 }
