@@ -100,7 +100,8 @@ Result<Axis> parse_range(std::string_view part, std::int64_t extent) {
   const std::int64_t distance = step > 0 ? last - first : first - last;
   const std::int64_t stride = step > 0 ? step : -step;
   const std::int64_t count = distance <= 0 ? 0 : (distance - 1) / stride + 1;
-  return Axis{.begin = first, .count = count, .step = step};
+  // With a negative step, the first element of an empty range may lie before the dimension.
+  return Axis{.begin = count == 0 ? 0 : first, .count = count, .step = step};
 }
 
 // Parses `0:4,:,-1` as in Python: one axis for each dimension; dimensions that the text omits are whole.

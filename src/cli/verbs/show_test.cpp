@@ -117,6 +117,14 @@ TEST_F(Cli, statistics_are_of_whole_rows) {
   EXPECT_THAT(refused.err, HasSubstr("slice ':,1' is not a range of whole rows"));
 }
 
+TEST_F(Cli, show_stats_of_an_empty_range_has_no_elements) {
+  for (const std::string slice : {"0:0", "2:", "1:0", "-100::-1", "5:9:-1"}) {
+    const auto shown = run("show m.ht m --stats --slice=" + slice);
+    EXPECT_EQ(shown.status, 0) << slice << shown.err;
+    EXPECT_THAT(shown.out, StartsWith("m  F32 [0, 3]\nelements    0\n")) << slice;
+  }
+}
+
 TEST_F(Cli, show_hist_draws_a_histogram) {
   const auto ascii = run("show m.ht m --hist", "LC_ALL=C").out;
   EXPECT_THAT(ascii, StartsWith("m  F32 [2, 3]\n           1  ####"));
