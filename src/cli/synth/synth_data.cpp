@@ -39,12 +39,15 @@ float weight(std::size_t bell) {
   return static_cast<float>(2 * static_cast<std::int32_t>(bell) - 0xFFFF) * unit;
 }
 
+// Floats of at most 8 bits are used with a scale, so the standard deviation of their weights is 1.
+template <class D>
+inline constexpr bool is_used_with_scale = D::number.digits < 8;
+
 // Table of all weights in a narrow dtype: rounding a billion values one by one takes a minute.
 template <class D>
 const std::vector<typename D::Element>& narrow_weights() {
   static const auto weights = [] {
-    // Floats of at most 8 bits are used with a scale, so their standard deviation is 1 here.
-    constexpr float scale = D::number.digits < 8 ? 50.0F : 1.0F;
+    constexpr float scale = is_used_with_scale<D> ? 1 / default_deviation : 1.0F;
     std::vector<typename D::Element> all;
     all.reserve(0x10000);
     for (std::size_t i = 0; i < 0x10000; ++i) all.emplace_back(weight(i) * scale);
@@ -83,7 +86,7 @@ Result<void> fill(const Values& values, std::uint64_t seed, std::uint64_t first,
   std::uint64_t state = seed + first * random_step;
   const float middle = values.has_mean_one ? 1.0F : 0.0F;
   if constexpr (is_narrow_float<D>) {
-    if (!values.has_mean_one && values.scale == 1.0F) {
+    if (!values.has_mean_one && (is_used_with_scale<D> || values.scale == 1.0F)) {
       const auto& weights = narrow_weights<D>();
       for (auto&& slot : tensor) slot = weights[bell(mixed(state += random_step))];
       return {};

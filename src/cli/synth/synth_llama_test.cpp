@@ -270,6 +270,20 @@ TEST_F(SynthTiny, accepts_the_file_types_of_llama_cpp) {
   EXPECT_THAT(outcome.out, HasSubstr(".gguf"));
 }
 
+TEST_F(SynthTiny, floats_of_at_most_8_bits_have_a_deviation_of_1) {
+  for (const std::string dtype : {"F4", "F6_E2M3", "F6_E3M2", "F8_E4M3", "F8_E5M2"}) {
+    const auto model = make_model("--force --dtype " + dtype, "t.safetensors");
+    for (const auto* const name : {"model.layers.0.self_attn.q_proj.weight", "lm_head.weight"}) {
+      const auto facts = statistics(model[name].value()).value();
+      EXPECT_NEAR(facts.standard_deviation(), 1, 0.05) << dtype << name;
+      EXPECT_LT(facts.zeros, facts.count / 4) << dtype << name;
+    }
+    const auto norm = statistics(model["model.norm.weight"].value()).value();
+    EXPECT_NEAR(norm.mean(), 1, 0.05) << dtype;
+    EXPECT_LT(norm.standard_deviation(), 0.05) << dtype;
+  }
+}
+
 TEST_F(SynthTiny, has_names_and_config_of_transformers_in_safetensors) {
   const auto model = make_model("--config --dtype BF16", "model.safetensors");
   EXPECT_EQ(model.catalog().size(), 21U);
