@@ -8,6 +8,7 @@
 #include <htensor/load/load.hpp>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "cli/cli.hpp"
 #include "cli/options.hpp"
@@ -118,12 +119,21 @@ Result<MemoryPlan> plan_memory(const LoadArguments& options, const Common& commo
                                                        .max_header_bytes = common.max_header}));
   const LoadOptions& load_options = options.load;
   MemoryPlan plan{.has_budget = load_options.budget_bytes != 0};
-  const auto rows = Rows::of(model, load_options.filter);
-  if (!rows) return fail(Error(rows.error()).at_path(options.path));
+  auto rows = Rows::of(model, load_options.filter);
+  if (!rows) return fail(std::move(rows).error().at_path(options.path));
+  // Tensors may share bytes, which a load counts once.
+  rows->sort("offset");
+  std::uint32_t file = 0;
+  std::uint64_t counted_end = 0;  // of the bytes of this file that are counted
   HT_TRY(rows->for_each([&](const Row& row) {
-    if (row.entry.is_splat()) return;
-    plan.all = saturating_add(plan.all, row.entry.bytes);
-    plan.largest = std::max(plan.largest, row.entry.bytes);
+    const Entry& entry = row.entry;
+    if (entry.is_splat()) return;
+    if (std::exchange(file, entry.file) != entry.file) counted_end = 0;
+    const std::uint64_t end = saturating_add(entry.offset, entry.bytes);
+    const std::uint64_t begin = std::clamp(counted_end, entry.offset, end);
+    plan.all = saturating_add(plan.all, end - begin);
+    counted_end = std::max(counted_end, end);
+    plan.largest = std::max(plan.largest, entry.bytes);
   }));
   plan.staged = std::min(plan.all, load_options.chunks * load_options.chunk_bytes);
   if (plan.has_budget) {

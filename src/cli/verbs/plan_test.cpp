@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "cli/program_test.hpp"
+#include "model/test_formats.hpp"
 
 namespace ht::plan_test {
 namespace {
@@ -49,6 +50,24 @@ TEST_F(Cli, plan_takes_a_filter) {
             R"({"fits":true,"bytes":{"mapped":3,"read":3,"staged":3},"largest_tensor":3,"budget":1024})"
             "\n");
   EXPECT_EQ(run("plan s.safetensors --filter none").status, 2);
+}
+
+TEST_F(Cli, plan_counts_shared_bytes_once_as_load_does) {
+  testing::write_file(folder_ / "s.irpa", testing::irpa_file({{.name = "a", .length = 8},
+                                                              {.name = "b", .length = 8},
+                                                              {.name = "c", .length = 4, .offset = 6},
+                                                              {.name = "d", .length = 2, .offset = 1},
+                                                              {.name = "e", .length = 3, .offset = 20},
+                                                              {.name = "f", .length = 64, .pattern = "\7"}},
+                                                             std::string(23, 'x')));
+  const auto planned = run("plan s.irpa --json --budget 13");
+  EXPECT_EQ(planned.status, 0) << planned.out;
+  EXPECT_EQ(planned.out,
+            R"({"fits":true,"bytes":{"mapped":13,"read":13,"staged":13},"largest_tensor":8,"budget":13})"
+            "\n");
+  EXPECT_EQ(json_field(run("load s.irpa --json").out, "bytes"), "13");
+  EXPECT_EQ(run("plan s.irpa --budget 12").status, 1);
+  EXPECT_THAT(run("plan s.irpa --json --budget 1K --filter '[bd]'").out, HasSubstr(R"("mapped":8,)"));
 }
 
 }  // namespace
