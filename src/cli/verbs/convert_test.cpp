@@ -342,6 +342,15 @@ TEST_F(CliConvert, export_folder_can_be_created) {
   EXPECT_THAT(refused.out, HasSubstr(R"("rule":"export_folder_can_be_created")"));
 }
 
+TEST_F(CliConvert, export_that_is_refused_leaves_no_new_folder) {
+  EXPECT_EQ(run("export m.safetensors model.norm.weight lm_head.weight -o new/").status, 2)
+      << "NPY has no BF16";
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "new"));
+  std::filesystem::create_directory(folder_ / "old");
+  EXPECT_EQ(run("export m.safetensors model.norm.weight -o old/").status, 2);
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "old"));
+}
+
 TEST_F(CliConvert, exports_one_tensor) {
   ASSERT_EQ(run("synth f.safetensors --preset llama-1b --size 3M --dtype F32 -q").status, 0);
   const auto done = run("export f.safetensors model.norm.weight -o norm.npy --json");

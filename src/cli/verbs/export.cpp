@@ -152,16 +152,32 @@ Result<Exit> print_bytes(const Model& model, const ExportArguments& options) {
   return Exit::good;
 }
 
-Result<void> create_folder(const Path& folder) {
-  std::error_code failed;
-  std::filesystem::create_directory(folder, failed);
-  if (!failed) return {};
-  return fail(Error(ErrorCode::write_failed, "export_folder_can_be_created",
-                    fmt::format("cannot create the folder: {}", failed.message()))
-                  .at_path(folder.native())
-                  .with_cause(failed)
-                  .with_hint("choose another folder for -o"));
-}
+// A folder for the exported files. If it is new and still empty in the end, for example because no file can
+// be written, it is removed again.
+class TargetFolder {
+ public:
+  TargetFolder() = default;
+  TargetFolder(const TargetFolder&) = delete;
+  TargetFolder& operator=(const TargetFolder&) = delete;
+  ~TargetFolder() {
+    std::error_code not_empty;
+    if (!created_.empty()) std::filesystem::remove(created_, not_empty);
+  }
+
+  Result<void> create(const Path& folder) {
+    std::error_code failed;
+    if (std::filesystem::create_directory(folder, failed)) created_ = folder;
+    if (!failed) return {};
+    return fail(Error(ErrorCode::write_failed, "export_folder_can_be_created",
+                      fmt::format("cannot create the folder: {}", failed.message()))
+                    .at_path(folder.native())
+                    .with_cause(failed)
+                    .with_hint("choose another folder for -o"));
+  }
+
+ private:
+  Path created_;
+};
 
 Result<Exit> export_tensors(const ExportArguments& options, const Common& common) {
   const bool json = common.is_json();
@@ -175,8 +191,9 @@ Result<Exit> export_tensors(const ExportArguments& options, const Common& common
   ApplyOptions apply_options = options.apply;
   if (options.force) apply_options.if_exists = IfExists::replace;
   const auto plans = HT_TRY(plans_of(model, options));
-  // All plans are checked before the first write.
-  if (options.is_to_folder()) HT_TRY(create_folder(Path(options.target + "/").parent_path()));
+  // All plans are checked before the first write. The checks need the folder.
+  TargetFolder folder;
+  if (options.is_to_folder()) HT_TRY(folder.create(Path(options.target + "/").parent_path()));
   std::vector<CheckedPlan> checked;
   checked.reserve(plans.size());
   for (const auto& plan : plans) checked.push_back(HT_TRY(check_plan(plan, model, apply_options)));
