@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <functional>
 #include <htensor/htensor.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -94,8 +95,12 @@ void print(std::string_view text);
 void print_error(std::string_view text);
 /// Whether stdout is a terminal and its last line has no newline yet.
 [[nodiscard]] bool is_line_open() noexcept;
-/// Warns about a seal that names a replaced file and was not renewed, because it covers other files too.
-void warn_of_stale_seal(const std::optional<std::filesystem::path>& seal, const Common& common);
+/// The warning about a seal that names a replaced file and was not renewed, because it covers other files
+/// too.
+[[nodiscard]] Error stale_seal_warning(const std::filesystem::path& seal);
+/// Writes the warnings and their hints to stderr, unless --quiet is given. They are also `warnings[]` in
+/// JSON.
+void print_warnings(std::span<const Error> warnings, const Common& common);
 
 /// Writes the error and its hint to stderr, one line each.
 void print_diagnostic(const Error& error);

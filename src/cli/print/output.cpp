@@ -174,12 +174,19 @@ Exit print_negative(const Error& error, const Common& common) {
   return Exit::negative;
 }
 
-void warn_of_stale_seal(const std::optional<std::filesystem::path>& seal, const Common& common) {
-  if (!seal || common.quiet) return;
-  const auto folder = seal->has_parent_path() ? seal->parent_path() : std::filesystem::path(".");
-  print_error(fmt::format(
-      "warning: {}: seal has the checksums of a replaced file\n  hint: renew it: htensor seal --force {}\n",
-      printable(seal->string()), printable(folder.string())));
+Error stale_seal_warning(const std::filesystem::path& seal) {
+  const auto folder = seal.has_parent_path() ? seal.parent_path() : std::filesystem::path(".");
+  return Error(ErrorCode::bad_seal, "seal_covers_the_new_file", "seal has the checksums of a replaced file")
+      .at_path(seal.native())
+      .with_hint(fmt::format("renew it: htensor seal --force {}", folder.native()));
+}
+
+void print_warnings(std::span<const Error> warnings, const Common& common) {
+  if (common.quiet) return;
+  for (const auto& warning : warnings) {
+    print_error(
+        fmt::format("warning: {}\n  hint: {}\n", printable(to_string(warning)), printable(warning.hint())));
+  }
 }
 
 void end_list_early(OutputBuffer& out, bool is_json) {

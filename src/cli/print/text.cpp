@@ -361,6 +361,10 @@ std::string json_members(const Error& error) {
                      json_string(error.message()), json_or_null(error.hint()));
 }
 
+std::string json_errors(std::span<const Error> errors) {
+  return json_list(errors, [](const Error& error) { return "{" + json_members(error) + "}"; });
+}
+
 void vappend_text(std::string& out, fmt::string_view format, fmt::format_args args) {
   fmt::vformat_to(std::back_inserter(out), format, args);
 }

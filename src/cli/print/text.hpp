@@ -88,6 +88,8 @@ template <class List, class ToJson>
 [[nodiscard]] std::string json_paths(std::span<const std::filesystem::path> paths);
 /// The members of an error's object as in docs/cli.md, without its braces.
 [[nodiscard]] std::string json_members(const Error& error);
+/// A list of the errors' objects.
+[[nodiscard]] std::string json_errors(std::span<const Error> errors);
 
 /// Appends formatted text to a string or, with the overload in output.hpp, to an OutputBuffer. A
 /// template would compile all of fmt in every file.

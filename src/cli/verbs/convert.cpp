@@ -141,14 +141,12 @@ std::string_view kind_text(Loss::Kind kind) {
   return "raw_bytes";
 }
 
-std::string json_losses_and_warnings(const ConversionPlan& plan) {
+std::string json_losses(const ConversionPlan& plan) {
   const auto json_loss = [](const Loss& loss) {
     return fmt::format(R"({{"name":{},"kind":"{}","tensor":{},"why":{}}})", json_string(loss.name),
                        kind_text(loss.kind), loss.is_tensor, json_string(loss.why));
   };
-  const auto json_warning = [](const Error& warning) { return "{" + json_members(warning) + "}"; };
-  return fmt::format(R"("losses":{},"warnings":{})", json_list(plan.losses, json_loss),
-                     json_list(plan.warnings, json_warning));
+  return json_list(plan.losses, json_loss);
 }
 
 std::string loss_text(const Loss& loss) {
@@ -203,10 +201,11 @@ std::string plan_json(const ConversionPlan& plan, const Model& source, const std
     return fmt::format(R"({{"path":{},"bytes":{},"header_bytes":{},"parts":{}}})", json_path(file.path),
                        file.bytes, file.header.size(), json_list(file.parts, json_part));
   };
-  return fmt::format(R"({{"format":"{}","bytes":{},"tensors":{},"files":{},"removed":{},{}}})"
-                     "\n",
-                     plan.format, plan.bytes(), plan.tensors, json_list(plan.files, json_file),
-                     json_list(removed, json_path), json_losses_and_warnings(plan));
+  return fmt::format(
+      R"({{"format":"{}","bytes":{},"tensors":{},"files":{},"removed":{},"losses":{},"warnings":{}}})"
+      "\n",
+      plan.format, plan.bytes(), plan.tensors, json_list(plan.files, json_file),
+      json_list(removed, json_path), json_losses(plan), json_errors(plan.warnings));
 }
 
 // The files written and the copy methods used; in JSON also losses and warnings.
@@ -229,21 +228,15 @@ std::string converted_text(const ConversionReport& converted) {
   return out;
 }
 
-std::string converted_json(const ConversionReport& converted, const ConversionPlan& plan) {
+std::string converted_json(const ConversionReport& converted, const ConversionPlan& plan,
+                           std::span<const Error> warnings) {
   const auto& [written, bytes, by, removed, seal, stale_seal] = converted;
   return fmt::format(
-      R"({{"written":{},"bytes":{},"copied_by":{{"reflink":{},"direct":{},"copy_file_range":{},"read_write":{}}},"seal":{},"removed":{},{}}})"
+      R"({{"written":{},"bytes":{},"copied_by":{{"reflink":{},"direct":{},"copy_file_range":{},"read_write":{}}},"seal":{},"removed":{},"losses":{},"warnings":{}}})"
       "\n",
       json_paths(written), bytes, by.reflink, by.direct, by.copy_file_range, by.read_write,
-      seal ? json_path(*seal) : "null", json_list(removed, json_path), json_losses_and_warnings(plan));
-}
-
-void print_warnings(const std::vector<Error>& warnings, const Common& common) {
-  if (common.quiet) return;
-  for (const auto& warning : warnings) {
-    print_error(
-        fmt::format("warning: {}\n  hint: {}\n", printable(to_string(warning)), printable(warning.hint())));
-  }
+      seal ? json_path(*seal) : "null", json_list(removed, json_path), json_losses(plan),
+      json_errors(warnings));
 }
 
 Result<Exit> convert_model(ConvertArguments& options, const Common& common) {
@@ -283,14 +276,15 @@ Result<Exit> convert_model(ConvertArguments& options, const Common& common) {
     HT_TRY(write_mlir(options.module, converted_model, options.mlir,
                       {.if_exists = apply_options.if_exists, .stop = work.options().stop}));
   }
+  auto warnings = plan.warnings;
+  if (converted.stale_seal) warnings.push_back(stale_seal_warning(*converted.stale_seal));
   if (json) {
-    print(converted_json(converted, plan));
+    print(converted_json(converted, plan, warnings));
   } else if (!common.quiet) {
     print(converted_text(converted));
     print_error(losses_text(plan.losses));
   }
-  print_warnings(plan.warnings, common);
-  warn_of_stale_seal(converted.stale_seal, common);
+  print_warnings(warnings, common);
   return Exit::good;
 }
 

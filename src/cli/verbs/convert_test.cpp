@@ -142,6 +142,25 @@ TEST_F(CliConvert, warns_of_a_gguf_that_llama_cpp_refuses) {
   EXPECT_EQ(run("doctor v.gguf -q").out, "") << "the hints remove the warnings";
 }
 
+TEST_F(CliConvert, seal_covers_the_new_file) {
+  // The seal of the folder covers both shards, so it is not renewed when one of them is replaced.
+  ASSERT_EQ(run("convert m.safetensors s.safetensors --shard-size 6M --seal -q").status, 0);
+  ASSERT_TRUE(std::filesystem::exists(folder_ / "model.htseal"));
+  const std::string key = R"("warnings":[{"code":"bad_seal","rule":"seal_covers_the_new_file","path":")";
+  const auto converted = run("convert m.ht s-00001-of-00002.safetensors --force --json");
+  EXPECT_EQ(converted.status, 0) << converted.err;
+  EXPECT_TRUE(is_json(converted.out)) << converted.out;
+  EXPECT_THAT(converted.out, HasSubstr(key));
+  EXPECT_THAT(converted.out, HasSubstr(R"("hint":"renew it: htensor seal --force )"));
+  EXPECT_THAT(converted.err, HasSubstr("warning: "));
+  EXPECT_THAT(run("convert m.ht s-00001-of-00002.safetensors --force -q").err, "");
+  const auto exported = run("export m.ht m -o s-00001-of-00002.safetensors --force --json");
+  EXPECT_EQ(exported.status, 0) << exported.err;
+  EXPECT_TRUE(is_json(exported.out)) << exported.out;
+  EXPECT_THAT(exported.out, HasSubstr(key));
+  EXPECT_THAT(exported.err, HasSubstr("model.htseal: seal has the checksums of a replaced file"));
+}
+
 TEST_F(CliConvert, merges_several_sources) {
   write_safetensors("a.safetensors", R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 4);
   write_safetensors("b.safetensors", R"({"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", 4);
@@ -307,7 +326,8 @@ TEST_F(CliConvert, exports_several_tensors_into_a_folder) {
                     16);
   const auto done = run("export n.safetensors 'a/../../b' .. '' .. -o out/ --json");
   EXPECT_EQ(done.status, 0) << done.out;
-  EXPECT_EQ(done.out, "{\"written\":[\"out/a%2F..%2F..%2Fb.npy\",\"out/%2E..npy\",\"out/%.npy\"]}\n");
+  EXPECT_EQ(done.out,
+            "{\"written\":[\"out/a%2F..%2F..%2Fb.npy\",\"out/%2E..npy\",\"out/%.npy\"],\"warnings\":[]}\n");
   EXPECT_EQ(run("show out/%.npy % -q").status, 0);
   EXPECT_EQ(run("export n.safetensors '/etc/x%' .. -o out --to bin -q").status, 0) << "the folder exists";
   EXPECT_EQ(text_of("out/%2Fetc%2Fx%25.bin").size(), 4U);
@@ -324,7 +344,7 @@ TEST_F(CliConvert, export_ignores_the_extension_of_a_folder) {
   std::filesystem::create_directory(folder_ / "d.bin");
   const auto done = run("export m.ht m -o d.bin --json");
   EXPECT_EQ(done.status, 0) << done.out;
-  EXPECT_EQ(done.out, "{\"written\":\"d.bin/m.npy\"}\n");
+  EXPECT_EQ(done.out, "{\"written\":\"d.bin/m.npy\",\"warnings\":[]}\n");
   EXPECT_THAT(run("ls d.bin/m.npy --json").out, HasSubstr(R"("dtype":"F32","shape":[2,3])"));
 }
 
@@ -355,7 +375,7 @@ TEST_F(CliConvert, exports_one_tensor) {
   ASSERT_EQ(run("synth f.safetensors --preset llama-1b --size 3M --dtype F32 -q").status, 0);
   const auto done = run("export f.safetensors model.norm.weight -o norm.npy --json");
   EXPECT_EQ(done.status, 0) << done.err;
-  EXPECT_EQ(done.out, "{\"written\":\"norm.npy\"}\n");
+  EXPECT_EQ(done.out, "{\"written\":\"norm.npy\",\"warnings\":[]}\n");
   EXPECT_THAT(run("ls norm.npy --json").out, HasSubstr(R"("name":"norm")"));
   EXPECT_EQ(run("export f.safetensors model.norm.weight -o norm.npy").status, 2) << "the target exists";
   EXPECT_EQ(run("export f.safetensors model.norm.weight -o norm.npy --force -q").status, 0);

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <htensor/base/fault.hpp>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "cli/cli.hpp"
@@ -198,6 +199,7 @@ Result<Exit> export_tensors(const ExportArguments& options, const Common& common
   checked.reserve(plans.size());
   for (const auto& plan : plans) checked.push_back(HT_TRY(check_plan(plan, model, apply_options)));
   std::vector<Path> paths;
+  std::vector<Error> warnings;
   for (std::size_t i = 0; i < plans.size(); ++i) {
     WorkWithBar work(common);
     const auto written = HT_TRY(std::move(checked[i]).apply(work.options()));
@@ -205,9 +207,14 @@ Result<Exit> export_tensors(const ExportArguments& options, const Common& common
     if (!common.quiet && !json)
       print(fmt::format("{}: {}\n", printable(path.string()), byte_count_text(written.bytes)));
     paths.push_back(path);
-    warn_of_stale_seal(written.stale_seal, common);
+    const bool is_known = written.stale_seal && std::ranges::find(warnings, written.stale_seal->native(),
+                                                                  &Error::path) != warnings.end();
+    if (!written.stale_seal || is_known) continue;
+    warnings.push_back(stale_seal_warning(*written.stale_seal));
+    print_warnings(std::span(warnings).last(1), common);
   }
-  if (json) print(fmt::format("{{\"written\":{}}}\n", json_paths(paths)));
+  if (json)
+    print(fmt::format("{{\"written\":{},\"warnings\":{}}}\n", json_paths(paths), json_errors(warnings)));
   return Exit::good;
 }
 
