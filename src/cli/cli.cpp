@@ -261,7 +261,8 @@ Exit run_verb(const Verb* verb, std::span<const char* const> arguments, std::siz
   if (verb != nullptr) {
     action = verb->add(app);
     if (verb->opens_models)
-      add_size(app, "--max-header", common.max_header, "Largest header to read; default: the format's limit");
+      add_size(app, "--max-header SIZE", common.max_header,
+               "Largest header to read; default: the format's limit");
     app.footer(example_text(verb->example));
   } else {
     app.set_version_flag("--version", fmt::format("htensor {}", library_version));

@@ -14,6 +14,8 @@ import unittest
 
 HTENSOR, CLI_MD = "", pathlib.Path()
 GLOBAL = {"--json", "--jsonl", "--quiet", "--progress", "--help", "--max-header"}
+# Options whose values the help lists in place of a name.
+LISTED = {"--to"}
 # One call per verb, whose JSON has every key of the table. {0} to {3} are the files of make_models.
 CALLS = {
     "ls": ["ls", "{0}"],
@@ -42,14 +44,19 @@ def run(*arguments, cwd=None):
 
 
 def rows():
-    """(verbs, options, keys, missing) for each line of the table; `missing` are options that do not exist yet."""
+    """(verbs, options, keys, missing, values) for each line of the table.
+
+    `missing` are options that do not exist yet; `values` has the names of values, {'--align': 'N'}.
+    """
     for line in CLI_MD.read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
         if len(cells) != 4 or not cells[0].startswith("`"):
             continue
         usage = re.findall(r"`([^`]*)`", cells[0])
         options = set(re.findall(r"(?<!\w)--[a-z][a-z-]*", cells[0]))
-        yield [text.split()[0] for text in usage], options, cells[2].strip("`"), set(re.findall(r"--[a-z][a-z-]*", cells[3]))
+        values = dict(re.findall(r"(--[a-z][a-z-]*) ([A-Z][A-Z=]*)", cells[0]))
+        missing = set(re.findall(r"--[a-z][a-z-]*", cells[3]))
+        yield [text.split()[0] for text in usage], options, cells[2].strip("`"), missing, values
 
 
 def split_keys(text):
@@ -73,7 +80,7 @@ class Contract(unittest.TestCase):
         self.assertEqual(listed, {verb for verbs, *_ in rows() for verb in verbs})
 
     def test_table_has_the_options_of_the_program(self):
-        for verbs, options, _, missing in rows():
+        for verbs, options, _, missing, _ in rows():
             for verb in verbs:
                 text = run(verb, "--help").stdout
                 in_help = set(re.findall(r"^  (?:-\w,)?(--[a-z][a-z-]*)", text, re.MULTILINE)) - GLOBAL
@@ -81,10 +88,19 @@ class Contract(unittest.TestCase):
                     self.assertEqual(in_help, options)
                     self.assertFalse(in_help & missing, "an existing option is listed as missing")
 
+    def test_help_names_values_as_the_table_does(self):
+        for verbs, values in ((verbs, values) for verbs, *_, values in rows() if values):
+            for verb in verbs:
+                text = run(verb, "--help").stdout
+                in_help = dict(re.findall(r"^  (?:-\w,)?(--[a-z][a-z-]*) ([A-Z][A-Z=]*)", text, re.MULTILINE))
+                with self.subTest(verb=verb):
+                    expected = {option: value for option, value in values.items() if option not in LISTED}
+                    self.assertEqual({option: in_help.get(option) for option in expected}, expected)
+
     def test_json_has_the_keys_of_the_table(self):
         with tempfile.TemporaryDirectory() as folder:
             models = self.make_models(pathlib.Path(folder))
-            for verbs, _, keys, _ in rows():
+            for verbs, _, keys, *_ in rows():
                 for verb in verbs:
                     with self.subTest(verb=verb):
                         done = run(*(part.format(*models) for part in CALLS[verb]), "--json", cwd=folder)

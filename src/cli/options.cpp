@@ -142,8 +142,9 @@ void add_real(CLI::App& verb, const std::string& name, std::optional<double>& nu
   add_parsed(verb, name + " X", number, description, "a number of at least 0, such as 1e-3", parse);
 }
 
-void add_size(CLI::App& verb, const std::string& name, std::uint64_t& bytes, const std::string& description) {
-  add_parsed(verb, name + " SIZE", bytes, description, "a size below 16E, such as 4K, 16M, 2.5G", parse_size);
+void add_size(CLI::App& verb, const std::string& usage, std::uint64_t& bytes,
+              const std::string& description) {
+  add_parsed(verb, usage, bytes, description, "a size below 16E, such as 4K, 16M, 2.5G", parse_size);
 }
 
 void add_check(CLI::App& verb, std::function<std::string()> find_problem) {

@@ -52,8 +52,8 @@ void add_number(CLI::App& verb, const std::string& name, std::uint64_t& number,
 void add_real(CLI::App& verb, const std::string& name, std::optional<double>& number,
               const std::string& description);
 
-/// A SIZE such as 4K or 2.5G.
-void add_size(CLI::App& verb, const std::string& name, std::uint64_t& bytes, const std::string& description);
+/// A size such as 4K or 2.5G. `usage` is the name of the option and of its value, such as "--budget SIZE".
+void add_size(CLI::App& verb, const std::string& usage, std::uint64_t& bytes, const std::string& description);
 
 /// Checks the options against each other after parsing. The function returns the problem, or an empty text. A
 /// verb has one check.

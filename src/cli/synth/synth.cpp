@@ -141,7 +141,7 @@ Action register_synth(CLI::App& verb) {
       verb, "--dtype DTYPE", options->dtype,
       "A dtype of safetensors: F32, BF16, F8_E4M3, …; default: F32 for matrix and llama-tiny, else BF16; "
       "llama-tiny in GGUF or IRPA also takes Q8_0 and Q4_K_M; quantized presets have fixed types");
-  add_size(verb, "--size", options->bytes,
+  add_size(verb, "--size SIZE", options->bytes,
            "Approximate size; default: 1M for matrix, else the size of the real model");
   add_number(verb, "--seed", options->seed, "Seed of the values; default: 0");
   add_flag(verb, "--sparse", options->sparse,

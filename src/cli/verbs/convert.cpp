@@ -308,7 +308,7 @@ Action register_convert(CLI::App& verb) {
       "Decode block encodings to F32, or to F16 or BF16 with --dequantize=F16 or --dequantize=BF16");
   add_texts(verb, "--quantize GLOB=ENCODING", options->quantizes,
             "Encode floating-point tensors; a wildcard leaves out norms, biases and 1-D tensors");
-  add_size(verb, "--align", options->convert.alignment, "Align data to multiples of this power of two");
+  add_size(verb, "--align N", options->convert.alignment, "Align data to multiples of this power of two");
   add_flag(verb, "--canonical", options->convert.canonical,
            "Order tensors as the format's reference writer does instead of as in SRC");
   add_flag(verb, "--normalize-layout", options->convert.normalize_layout,
@@ -318,7 +318,7 @@ Action register_convert(CLI::App& verb) {
              "with SRC");
   add_flag(verb, "--plain", options->plain,
            "Write an IRPA without dtypes, shapes and metadata, as IREE's writer does");
-  add_size(verb, "--shard-size", options->convert.shard_bytes,
+  add_size(verb, "--shard-size SIZE", options->convert.shard_bytes,
            "Split the model into files of about this size");
   add_flag(verb, "--seal", options->apply.seal, "Also write DST's seal, computed while the bytes are copied");
   add_flag(verb, "--drop-metadata", options->apply.drop_metadata,
@@ -331,7 +331,7 @@ Action register_convert(CLI::App& verb) {
            "Also write an MLIR module for IREE that declares DST's tensors as globals");
   add_text(verb, "--scope NAME", options->mlir.scope,
            "Parameter scope of DST in the module, as in iree-run-module --parameters=NAME=DST");
-  add_size(verb, "--inline-below", options->mlir.inline_below,
+  add_size(verb, "--inline-below BYTES", options->mlir.inline_below,
            "Store tensors smaller than this in the module itself; default: 0");
   add_flag(verb, "--inline-all", options->inline_all, "Store all tensors in the module itself");
   add_flag(verb, "--dry-run", options->dry_run, "Print the plan and write nothing");

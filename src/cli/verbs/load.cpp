@@ -176,7 +176,7 @@ Action register_load(CLI::App& verb) {
   add_path(verb, options->path);
   add_choice(verb, "--strategy", options->strategy, {"automatic", "mapped", "read", "staged"},
              "Loading strategy; default: automatic");
-  add_size(verb, "--budget", load.budget_bytes, "Memory limit; default: 7/8 of the available memory");
+  add_size(verb, "--budget SIZE", load.budget_bytes, "Memory limit; default: 7/8 of the available memory");
   add_flag(verb, "--drop-after", load.drop_after, "Drop the files from the page cache afterwards");
   add_flag(verb, "--verify", load.verify, "Check each byte against the seal while it is loaded");
   add_filter(verb, load.filter);
@@ -198,7 +198,7 @@ Action register_load(CLI::App& verb) {
 Action register_plan(CLI::App& verb) {
   auto options = std::make_shared<LoadArguments>();
   add_path(verb, options->path);
-  add_size(verb, "--budget", options->load.budget_bytes,
+  add_size(verb, "--budget SIZE", options->load.budget_bytes,
            "Memory limit; default: 7/8 of the available memory");
   add_filter(verb, options->load.filter);
   return [options](const Common& common) -> Result<Exit> {

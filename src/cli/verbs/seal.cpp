@@ -182,7 +182,7 @@ Action register_digests(CLI::App& verb, decltype(&seal) run, const std::string& 
   add_choice(verb, "--algorithm", options->algorithm, names,
              "Digest algorithm; default: crc64nvme, the fastest");
   add_flag(verb, flag, options.get()->*value, description);
-  add_size(verb, "--max-splat", options->max_splat,
+  add_size(verb, "--max-splat SIZE", options->max_splat,
            "Largest splat that xxh3-128 and sha256 hash; default: 1G");
   const auto run_for_path = [options, run](const auto& path, const Common& common) {
     return run(path, *options, common);
