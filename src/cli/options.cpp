@@ -18,6 +18,7 @@ namespace ht::cli {
 namespace {
 
 constexpr const char* path_description = "A file of any format, a shard index, or a folder";
+constexpr std::string_view expected_size = "a size below 16E, such as 4K, 16M, 2.5G";
 
 // The error for a value that is not in the list; empty if it is.
 std::string problem_of(const std::string& given, const std::vector<std::string>& one_of) {
@@ -144,7 +145,12 @@ void add_real(CLI::App& verb, const std::string& name, std::optional<double>& nu
 
 void add_size(CLI::App& verb, const std::string& usage, std::uint64_t& bytes,
               const std::string& description) {
-  add_parsed(verb, usage, bytes, description, "a size below 16E, such as 4K, 16M, 2.5G", parse_size);
+  add_parsed(verb, usage, bytes, description, expected_size, parse_size);
+}
+
+void add_size(CLI::App& verb, const std::string& usage, std::optional<std::uint64_t>& bytes,
+              const std::string& description) {
+  add_parsed(verb, usage, bytes, description, expected_size, parse_size);
 }
 
 void add_check(CLI::App& verb, std::function<std::string()> find_problem) {

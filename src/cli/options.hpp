@@ -55,6 +55,10 @@ void add_real(CLI::App& verb, const std::string& name, std::optional<double>& nu
 /// A size such as 4K or 2.5G. `usage` is the name of the option and of its value, such as "--budget SIZE".
 void add_size(CLI::App& verb, const std::string& usage, std::uint64_t& bytes, const std::string& description);
 
+/// The same; nullopt if the option is not given.
+void add_size(CLI::App& verb, const std::string& usage, std::optional<std::uint64_t>& bytes,
+              const std::string& description);
+
 /// Checks the options against each other after parsing. The function returns the problem, or an empty text. A
 /// verb has one check.
 void add_check(CLI::App& verb, std::function<std::string()> find_problem);

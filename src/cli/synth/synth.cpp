@@ -4,6 +4,7 @@
 #include <htensor/base/bytes.hpp>
 #include <htensor/format/format.hpp>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/utf8.hpp"
@@ -19,13 +20,11 @@ struct SynthArguments {
   std::string path;
   std::string preset;
   std::string dtype;
-  std::uint64_t bytes = unset;
+  std::optional<std::uint64_t> bytes;
   std::uint64_t seed = 0;
   bool sparse = false;
   bool config = false;
   bool force = false;
-
-  static constexpr std::uint64_t unset = UINT64_MAX;
 };
 
 Result<Catalog> catalog_of(const Plan& plan, const Format& format) {
@@ -111,9 +110,7 @@ std::string summary(const SynthArguments& options, const Plan& plan, std::uint64
 
 Result<Exit> synthesize(const SynthArguments& options, const Common& common) {
   const auto* const format = HT_TRY(format_for(options.path));
-  const auto requested_bytes =
-      options.bytes == SynthArguments::unset ? std::nullopt : std::optional(options.bytes);
-  const auto plan = HT_TRY(plan_of(options.preset, options.dtype, requested_bytes,
+  const auto plan = HT_TRY(plan_of(options.preset, options.dtype, options.bytes,
                                    to_utf8(std::filesystem::path(options.path).stem().string()),
                                    format->metadata == Format::MetadataTypes::all));
   const auto catalog = HT_TRY(catalog_of(plan, *format));
@@ -152,9 +149,9 @@ Action register_synth(CLI::App& verb) {
   add_check(verb, [options]() -> std::string {
     if (options->config && !has_config(options->preset))
       return fmt::format("--config: {} has no config.json", options->preset);
-    if (options->config && options->bytes != SynthArguments::unset)
+    if (options->config && options->bytes)
       return "--config: only a model of the real size has a config.json; leave out --size";
-    if (options->bytes != SynthArguments::unset && has_fixed_size(options->preset))
+    if (options->bytes && has_fixed_size(options->preset))
       return fmt::format("--size: {} has a fixed size", options->preset);
     if (options->dtype.empty() || !has_fixed_types(options->preset)) return {};
     return fmt::format("--dtype: {} has fixed types", options->preset);

@@ -49,6 +49,16 @@ TEST_F(Cli, size_fits_63_bits) {
   }
 }
 
+TEST_F(Cli, synth_refuses_the_largest_size_that_can_be_given) {
+  const std::string size = " --size 18446744073709551615";
+  const auto outcome = run("synth big.ht --preset matrix --sparse --json" + size);
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.out, HasSubstr(R"("rule":"size_fits_63_bits")"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "big.ht"));
+  EXPECT_THAT(run("synth tiny.gguf --preset llama-tiny" + size).err,
+              HasSubstr("--size: llama-tiny has a fixed size"));
+}
+
 TEST_F(Cli, synth_needs_force_to_replace) {
   const auto before = text_of("m.ht");
   const auto outcome = run("synth m.ht --preset matrix");
