@@ -138,7 +138,13 @@ class Cli : public ::testing::Test {
   }
 
   static bool is_catching(pid_t process, int signal) {
-    std::ifstream status("/proc/" + std::to_string(process) + "/status");
+    // Before the child executes the program, it can have the handlers of a test that called cli::run.
+    const auto folder = std::filesystem::path("/proc") / std::to_string(process);
+    std::error_code gone;
+    if (std::filesystem::read_symlink(folder / "exe", gone).filename() !=
+        std::filesystem::path(program()).filename())
+      return false;
+    std::ifstream status(folder / "status");
     for (std::string line; std::getline(status, line);) {
       if (!line.starts_with("SigCgt:")) continue;
       return (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1U) != 0;
