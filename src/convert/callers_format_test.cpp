@@ -297,6 +297,40 @@ TEST_F(CallersFormat, is_finished_with_the_checksum_of_its_data) {
   EXPECT_EQ(load_le<std::uint64_t>(Bytes(file).subspan(16)), crc64nvme(bytes_of("01234567abc01234567")));
 }
 
+// The first tensor begins where the header ends, and is copied in several pieces. The checksums of pieces and
+// of holes are taken in another order than that of the file.
+TEST_F(CallersFormat, is_finished_with_the_checksum_of_many_pieces) {
+  constexpr std::uint64_t alignment = std::uint64_t{128} << 10;
+  formats_[0].max_alignment = alignment;
+  const std::string large(std::size_t{1} << 20, 'd');
+  const std::string_view small = "0123456789abcdef";
+  std::vector<TensorToSave> tensors{
+      tensor("large", U8::tag, {static_cast<std::int64_t>(large.size())}, large)};
+  std::string all = large;
+  for (int i = 0; i < 40; ++i) {
+    tensors.push_back(tensor("t" + std::to_string(i), U8::tag, {16}, small));
+    all += small;
+  }
+  ASSERT_TRUE(save(folder_ / "many.safetensors", tensors));
+  converted(opened(folder_ / "many.safetensors"), "many.toy", {.alignment = alignment});
+  ASSERT_TRUE(std::filesystem::exists(folder_ / "many.toy"));
+  const auto file = read_file(folder_ / "many.toy");
+  EXPECT_EQ(load_le<std::uint64_t>(Bytes(file).subspan(16)), crc64nvme(bytes_of(all)));
+}
+
+TEST_F(CallersFormat, overlapping_tensors_are_an_error_that_names_the_target) {
+  formats_[0].encode = [](const Catalog& catalog, const EncodeOptions& layout) -> Result<EncodedFile> {
+    auto file = HT_TRY(toy::encode(catalog, layout));
+    std::ranges::fill(file.offsets, file.offsets.front());
+    return file;
+  };
+  const auto done = convert(source(), folder_ / "x.toy", {.formats = formats_});
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().rule(), "checksummed_ranges_were_copied");
+  EXPECT_EQ(done.error().path(), (folder_ / "x.toy").native());
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "x.toy"));
+}
+
 TEST_F(CallersFormat, is_verified_by_the_checksum_of_its_data) {
   formats_[0].own_checksum = toy::own_checksum;
   const auto path = folder_ / "one.toy";

@@ -74,11 +74,8 @@ std::vector<std::uint64_t> cuts_of(const PlannedFile& file, const Pieces* pieces
     for (std::uint64_t nth = 0; nth < regions[i].chunks(); ++nth)
       cuts.push_back(regions.chunk(i, nth).range.offset);
   }
-  const auto cut_at = [&](std::uint64_t offset) {
-    cuts.insert(std::ranges::upper_bound(cuts, offset), offset);
-  };
-  if (file.finish != nullptr) cut_at(file.header.size());
-  if (file.finish != nullptr && pieces != nullptr) cut_at(pieces->begin + pieces->first);
+  if (file.finish != nullptr) cuts.push_back(file.header.size());
+  if (file.finish != nullptr && pieces != nullptr) cuts.push_back(pieces->begin + pieces->first);
   return cuts;
 }
 
@@ -285,16 +282,24 @@ class PlanExecution {
                     .at_path(plan_.files.front().path.native()));
   }
 
+  // The checksum of a range of a written file.
+  static Result<std::uint64_t> sum_of(const Path& file, CopyChecksums& sums, std::uint64_t offset,
+                                      std::uint64_t bytes) {
+    auto sum = sums.sum_of(offset, bytes);
+    if (!sum) return fail(std::move(sum).error().at_path(file.native()).at_offset(offset));
+    return sum;
+  }
+
   // Stores the checksum of the data in the header.
   Result<void> finish_header(const PlannedFile& file, const io::AtomicFile& target,
                              CopyChecksums& sums) const {
     std::uint64_t sum = 0;
     if (contents_.pieces != nullptr) {
       const auto begin = contents_.pieces->begin + contents_.pieces->first;
-      sum = HT_TRY(sums.sum_of(begin, file.bytes - begin));
+      sum = HT_TRY(sum_of(file.path, sums, begin, file.bytes - begin));
     }
     for (const auto& part : file.parts)
-      sum = crc64nvme_combine(sum, HT_TRY(sums.sum_of(part.offset, part.bytes)), part.bytes);
+      sum = crc64nvme_combine(sum, HT_TRY(sum_of(file.path, sums, part.offset, part.bytes)), part.bytes);
     auto header = file.header;
     file.finish(header, sum);
     HT_TRY(target.write(0, header));
@@ -342,7 +347,7 @@ class PlanExecution {
                                  std::uint64_t bytes) -> Result<Digest> {
       const auto found = sums_.find(file.lexically_normal());
       if (found == sums_.end()) return fail(Error(ErrorCode::internal).at_path(file.native()));
-      return Digest(HT_TRY(found->second.sum_of(offset, bytes)));
+      return Digest(HT_TRY(sum_of(file, found->second, offset, bytes)));
     };
     return NewSeal::of_new_files({.opened = plan_.model_path(),
                                   .files = targets_,

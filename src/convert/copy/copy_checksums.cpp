@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <htensor/hash/digest.hpp>
+#include <utility>
 
 namespace ht::inline v1 {
 namespace {
@@ -20,6 +21,11 @@ std::uint64_t sum_of_zeros(std::uint64_t bytes) {
 }
 
 }  // namespace
+
+CopyChecksums::CopyChecksums(std::vector<std::uint64_t> cuts) noexcept : cuts_(std::move(cuts)) {
+  std::ranges::sort(cuts_);
+  cuts_.erase(std::ranges::unique(cuts_).begin(), cuts_.end());
+}
 
 // Splits the bytes at the cuts and adds the pieces; `sum` returns the checksum of a piece.
 template <class Sum>

@@ -6,15 +6,15 @@
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
 #include <mutex>
-#include <utility>
 #include <vector>
 
 namespace ht::inline v1 {
 
 class CopyChecksums {
  public:
-  /// `cuts` are the offsets at which the parts passed to `sum_of` may begin and end, in ascending order.
-  explicit CopyChecksums(std::vector<std::uint64_t> cuts) noexcept : cuts_(std::move(cuts)) {}
+  /// `cuts` are the offsets at which the parts passed to `sum_of` may begin and end, in any order. An offset
+  /// may occur several times.
+  explicit CopyChecksums(std::vector<std::uint64_t> cuts) noexcept;
 
   /// Adds bytes. Every byte of the file must be added once.
   void add_bytes(std::uint64_t offset, Bytes bytes);
@@ -36,7 +36,7 @@ class CopyChecksums {
     std::uint64_t sum;
   };
 
-  std::vector<std::uint64_t> cuts_;
+  std::vector<std::uint64_t> cuts_;  // ascending, each once: two equal cuts would make a piece of 0 bytes
   std::mutex mutex_;
   std::vector<Piece> pieces_;
   bool sorted_ = true;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <htensor/hash/digest.hpp>
 #include <random>
 
@@ -28,6 +29,29 @@ TEST(CopyChecksums, do_not_depend_on_the_order_of_the_pieces) {
   const std::vector<std::byte> other(100, std::byte{7});
   sums.replace(0, other);
   EXPECT_EQ(sums.sum_of(0, 100), crc64nvme(other));
+}
+
+TEST(CopyChecksums, cuts_may_repeat_and_have_any_order) {
+  constexpr std::size_t piece_bytes = 200;
+  constexpr std::size_t pieces = 40;
+  std::mt19937 random(1);
+  std::vector<std::byte> bytes(pieces * piece_bytes);
+  for (auto& each : bytes) each = static_cast<std::byte>(random());
+  const Bytes all(bytes);
+  std::vector<std::size_t> order(pieces);
+  for (std::size_t i = 0; i < pieces; ++i) order[i] = i;
+  for (int round = 0; round < 20; ++round) {
+    std::ranges::shuffle(order, random);
+    CopyChecksums sums({0, 128, 128, 128, 4000});
+    for (const auto i : order) sums.add_bytes(i * piece_bytes, all.subspan(i * piece_bytes, piece_bytes));
+    EXPECT_EQ(sums.sum_of(0, 128), crc64nvme(all.first(128)));
+    EXPECT_EQ(sums.sum_of(128, 3872), crc64nvme(all.subspan(128, 3872)));
+    EXPECT_EQ(sums.sum_of(4000, 4000), crc64nvme(all.subspan(4000)));
+    EXPECT_EQ(sums.sum_of(128, 0), crc64nvme({}));
+  }
+  CopyChecksums sums({300, 0, 128, 300});
+  sums.add_bytes(0, all);
+  EXPECT_EQ(sums.sum_of(128, 172), crc64nvme(all.subspan(128, 172)));
 }
 
 TEST(CopyChecksums, include_zeros) {
