@@ -119,15 +119,23 @@ Result<void> change_type(TargetTensor& tensor, const ElementType& to, const Roun
   const bool is_in_memory = tensor.memory && !tensor.memory->empty();
   if (!values::can_convert(from, to) || is_in_memory) return fail(not_convertible(tensor, from, to));
   const auto elements = element_count(entry.dims).value_or(0);
-  const auto bytes = to.is_block_encoded() ? block_bytes(entry.dims, *find_encoding(to.encoding))
-                                           : dense_bytes(entry.dims, to.bits);
-  if (!bytes) {
+  const std::int64_t row = entry.dims.empty() ? 1 : entry.dims.back();
+  if (row % to.block_elements != 0) {
     return fail(
         Error(ErrorCode::bad_shape, "rows_are_whole_blocks",
               format_text("tensor '{}' [{}]: rows are not a whole number of {} blocks of {} elements",
                           to_utf8(tensor.name), fmt::join(entry.dims, ", "), to.name, to.block_elements))
             .at_tensor(tensor.name)
             .with_hint("leave the tensor out of --quantize"));
+  }
+  const auto bytes = to.is_block_encoded() ? block_bytes(entry.dims, *find_encoding(to.encoding))
+                                           : dense_bytes(entry.dims, to.bits);
+  if (!bytes) {
+    return fail(Error(ErrorCode::size_overflow, "changed_size_fits_63_bits",
+                      format_text("tensor '{}', {} [{}]: size exceeds 2^63-1 bytes", to_utf8(tensor.name),
+                                  to.name, fmt::join(entry.dims, ", ")))
+                    .at_tensor(tensor.name)
+                    .with_hint("leave the tensor out of --cast, --dequantize and --quantize"));
   }
   if (entry.is_splat()) {
     HT_TRY(change_splat(tensor, from, to, rounding));

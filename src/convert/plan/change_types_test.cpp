@@ -142,6 +142,20 @@ TEST_F(ChangeTypes, rows_are_whole_blocks) {
   EXPECT_EQ(error.tensor(), "odd");
 }
 
+TEST_F(ChangeTypes, changed_size_fits_63_bits) {
+  constexpr std::uint64_t elements = std::uint64_t{1} << 62;
+  testing::write_file(folder_ / "a.irpa", irpa_file({{.name = "t",
+                                                      .note = tensor_note("int8", "[4611686018427387904]"),
+                                                      .length = elements,
+                                                      .pattern = "\7"}}));
+  const auto source = Model::open(folder_ / "a.irpa").value();
+  const auto error = refusal(convert(source, folder_ / "b.irpa", {.types = {{"t", "F64"}}}),
+                             ErrorCode::size_overflow, "changed_size_fits_63_bits");
+  EXPECT_EQ(error.message(), "tensor 't', F64 [4611686018427387904]: size exceeds 2^63-1 bytes");
+  EXPECT_EQ(error.tensor(), "t");
+  EXPECT_TRUE(convert(source, folder_ / "b.irpa", {.types = {{"t", "U8"}}}, {.round = true}));
+}
+
 TEST_F(ChangeTypes, type_rule_changes_a_tensor) {
   const auto source = make_model("a", "gguf", {f32("w", {2, 32})});
   static_cast<void>(refusal(convert(source, folder_ / "b.gguf", {.types = {{"x*", "F64"}}}),
