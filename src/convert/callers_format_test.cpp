@@ -395,6 +395,8 @@ TEST_F(CallersFormat, gets_row_major_little_endian_tensors_and_reports_losses) {
   ASSERT_TRUE(plan) << to_string(plan.error());
   ASSERT_EQ(plan->losses.size(), 1U);
   EXPECT_EQ(plan->losses[0].change, "Q4_0 [32] → I8 [18]");
+  // The format's error has no hint.
+  EXPECT_EQ(apply(*plan, blocks).error().hint(), "allow the loss with --raw-bytes");
 }
 
 TEST_F(CallersFormat, stores_a_custom_dtype) {

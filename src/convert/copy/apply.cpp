@@ -49,10 +49,10 @@ Result<void> check_losses(const ConversionPlan& plan, const ApplyOptions& option
   if (first == nullptr) return {};
   const std::string more =
       count == 1 ? std::string() : format_text("; {} more loss{}", count - 1, count == 2 ? "" : "es");
-  auto error =
-      Error(ErrorCode::would_lose, "losses_are_allowed", first->why + more)
-          .at_path(plan.files.front().path.native())
-          .with_hint(format_text("{}, or allow the loss with {}", first->hint, fmt::join(missing, " ")));
+  auto error = Error(ErrorCode::would_lose, "losses_are_allowed", first->why + more)
+                   .at_path(plan.files.front().path.native())
+                   .with_hint(format_text("{}{}allow the loss with {}", first->hint,
+                                          first->hint.empty() ? "" : ", or ", fmt::join(missing, " ")));
   return fail(first->is_tensor ? std::move(error).at_tensor(first->name) : std::move(error));
 }
 
