@@ -417,6 +417,31 @@ TEST_F(Resharding, keeps_files_that_the_old_index_does_not_name) {
   EXPECT_EQ(removed(8), 4U) << "without an index, files are found by their numbers";
 }
 
+// A file that cannot be looked up may exist: only a missing index means that shards are found by numbers.
+TEST_F(Resharding, failed_lookups_remove_no_file_and_are_reported) {
+  Names before;
+  bool is_finished = false;
+  for (int nth = 0; !is_finished; ++nth) {
+    SCOPED_TRACE("the " + std::to_string(nth) + "th lookup");
+    if (before.empty() || names() != before) {
+      write_old(".safetensors");
+      write_file(set_ / "m-00001-of-00009.safetensors", "not a part of the set");
+      before = names();
+    }
+    FaultyPort port;
+    const auto source = Model::open(folder_ / "small.safetensors", {.port = &port}).value();
+    const int earlier = port.count(Call::stat_path);
+    port.fail_at(Call::stat_path, earlier + nth, std::errc::io_error);
+    const auto done =
+        convert(source, set_ / "m.safetensors", {.shard_bytes = 8}, {.if_exists = IfExists::replace});
+    is_finished = port.count(Call::stat_path) <= earlier + nth;
+    EXPECT_TRUE(std::filesystem::exists(set_ / "m-00001-of-00009.safetensors"));
+    if (done) continue;
+    EXPECT_EQ(done.error().cause(), std::errc::io_error) << to_string(done.error());
+    EXPECT_EQ(names(), before);
+  }
+}
+
 // The old set is the source itself. After a kill at any call, all tensors are in one of the two sets.
 TEST_F(Resharding, killed_at_any_call_loses_no_tensor) {
   bool is_finished = false;

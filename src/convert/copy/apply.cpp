@@ -81,7 +81,7 @@ std::vector<std::uint64_t> cuts_of(const PlannedFile& file, const Pieces* pieces
 
 // The files that an index names; nullopt without an index.
 Result<std::optional<std::vector<Path>>> files_of_index(const Path& path, io::Port& port) {
-  if (!port.stat(path)) return std::nullopt;
+  if (!HT_TRY(file_exists(path, port))) return std::nullopt;
   constexpr std::uint64_t max_bytes = 100'000'000;
   const auto file = HT_TRY(io::FileSource::open(path, port));
   std::vector<Path> files;
@@ -328,7 +328,7 @@ class PlanExecution {
     old.reserve(old.size() + files.size());
     for (const auto* const file : files) {
       const bool can_replace = replaces || file == seal_file;
-      if (can_replace && port_.stat(file->target())) old.push_back(file->target());
+      if (can_replace && HT_TRY(file_exists(file->target(), port_))) old.push_back(file->target());
     }
     // Sorted and without duplicates, as the journal requires.
     std::ranges::sort(old, {}, [](const Path& path) { return std::pair(rank_of(path), path); });

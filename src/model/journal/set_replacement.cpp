@@ -48,11 +48,12 @@ class Replacement {
   }
 
   Result<void> roll_forward() {
-    if (HT_TRY(exists(new_.back().temporary))) {
+    if (HT_TRY(file_exists(new_.back().temporary, port_))) {
       HT_TRY(check_new_files());
       HT_TRY(sync());
       for (const auto& old : old_) {
-        if (!HT_TRY(exists(old.temporary))) HT_TRY(rename(old.name, old.temporary, IfExists::replace));
+        if (!HT_TRY(file_exists(old.temporary, port_)))
+          HT_TRY(rename(old.name, old.temporary, IfExists::replace));
         // From here on the journal is committed. Without this fsync a disk may keep later renames and lose
         // this one.
         if (&old == &old_.front()) HT_TRY(sync());
@@ -66,7 +67,7 @@ class Replacement {
     }
     HT_TRY(sync());
     for (const auto& file : new_) {
-      if (!HT_TRY(exists(file.name))) return fail(missing(file));
+      if (!HT_TRY(file_exists(file.name, port_))) return fail(missing(file));
     }
     is_in_place_ = true;
     return remove_old();
@@ -112,15 +113,6 @@ class Replacement {
     return paths;
   }
 
-  [[nodiscard]] Result<bool> exists(const Path& path) const {
-    const auto stat = port_.stat(path);
-    if (!stat && !is_missing(stat.error())) {
-      return fail(
-          io::system_error(ErrorCode::write_failed, "target_can_be_examined", "stat", path, stat.error()));
-    }
-    return stat.has_value();
-  }
-
   [[nodiscard]] Error missing(const File& file) const {
     return Error(ErrorCode::missing_shard, "journaled_files_exist",
                  format_text("the set was being replaced, and its new file '{}' is missing",
@@ -133,10 +125,10 @@ class Replacement {
   // `roll_forward` does not rename or remove any file.
   [[nodiscard]] Result<void> check_new_files() const {
     for (const auto& file : new_) {
-      if (HT_TRY(exists(file.temporary))) continue;
+      if (HT_TRY(file_exists(file.temporary, port_))) continue;
       const auto old = std::ranges::find(old_, file.name, &File::name);
-      const bool is_name_free = old == old_.end() || HT_TRY(exists(old->temporary));
-      if (!is_name_free || !HT_TRY(exists(file.name))) return fail(missing(file));
+      const bool is_name_free = old == old_.end() || HT_TRY(file_exists(old->temporary, port_));
+      if (!is_name_free || !HT_TRY(file_exists(file.name, port_))) return fail(missing(file));
     }
     return {};
   }
@@ -203,6 +195,15 @@ Path lock_path(const Path& member) {
 constexpr int max_tries = 8;
 
 }  // namespace
+
+Result<bool> file_exists(const Path& path, io::Port& port) {
+  const auto stat = port.stat(path);
+  if (!stat && !is_missing(stat.error())) {
+    return fail(
+        io::system_error(ErrorCode::write_failed, "target_can_be_examined", "stat", path, stat.error()));
+  }
+  return stat.has_value();
+}
 
 Result<void> remove_file(const Path& path, io::Port& port) {
   const auto done = port.unlink(path);

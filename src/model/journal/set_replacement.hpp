@@ -41,6 +41,9 @@ class SetLock {
   std::string set_name_;
 };
 
+/// Whether a file exists. An error if `stat` fails for any reason but a missing file: the file may exist.
+[[nodiscard]] Result<bool> file_exists(const std::filesystem::path& path, io::Port& port);
+
 /// Removes a file if it exists.
 [[nodiscard]] Result<void> remove_file(const std::filesystem::path& path, io::Port& port);
 
