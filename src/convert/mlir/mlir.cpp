@@ -220,18 +220,18 @@ Result<void> check_global(const MlirTensor& tensor, const MlirOptions& options,
                   "leave the tensor out with --filter '?*', or name all tensors with --rename '*=PREFIX*'");
   }
   if (!std::in_range<std::int64_t>(entry.bytes)) {
-    return refuse(
-        Error(ErrorCode::size_overflow, "dimensions_fit_63_bits",
-              format_text("tensor '{}': {} bytes exceed MLIR's limit of 2^63-1", entry.name, entry.bytes)),
-        "leave the tensor out with --exclude");
+    return refuse(Error(ErrorCode::size_overflow, "dimensions_fit_63_bits",
+                        format_text("tensor '{}': {} bytes exceed MLIR's limit of 2^63-1",
+                                    to_utf8(entry.name), entry.bytes)),
+                  "leave the tensor out with --exclude");
   }
   const bool as_stored = tensor.is_bytes || tensor.element.stored_bits % 8 != 0;
   const bool is_plain = entry.is_splat() || (entry.byte_order == ByteOrder::little && entry.is_row_major());
   if (is_inlined(tensor, options) && as_stored && !is_plain) {
-    return refuse(
-        Error(ErrorCode::unsupported_encoding, "inlined_bytes_are_row_major_and_little_endian",
-              format_text("tensor '{}': inlined bytes must be row-major and little-endian", entry.name)),
-        "convert to IRPA first, then inline the tensors of the IRPA");
+    return refuse(Error(ErrorCode::unsupported_encoding, "inlined_bytes_are_row_major_and_little_endian",
+                        format_text("tensor '{}': inlined bytes must be row-major and little-endian",
+                                    to_utf8(entry.name))),
+                  "convert to IRPA first, then inline the tensors of the IRPA");
   }
   return {};
 }

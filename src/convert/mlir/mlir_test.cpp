@@ -235,6 +235,34 @@ TEST_F(Mlir, dimensions_fit_63_bits) {
     EXPECT_EQ(refusal(splat_of(length), ErrorCode::size_overflow, "dimensions_fit_63_bits").tensor(), "t");
 }
 
+// The library's parsers refuse such names, but a caller's parser may accept them.
+TEST_F(Mlir, errors_quote_names_as_utf8) {
+  static Entry entry;
+  const Format format{
+      .name = "test",
+      .looks_like = [](Bytes prefix, std::uint64_t) { return prefix.front() == std::byte{'!'}; },
+      .parse = [](const FileParts&, std::uint64_t, const ParseOptions&) -> Result<ParseResult> {
+        CatalogBuilder builder("test");
+        HT_TRY(builder.add(entry));
+        return std::move(builder).build();
+      }};
+  const auto expect_quoted = [&](Entry of, ErrorCode code, std::string_view rule) {
+    of.name = "\xFF";
+    entry = of;
+    const auto model = open(std::vector(64, std::byte{'!'}), {.formats = {format}});
+    const auto error = refusal(mlir_text(model, {.inline_below = inline_all}), code, rule);
+    EXPECT_TRUE(error.message().starts_with("tensor '\uFFFD': ")) << error.message();
+    EXPECT_EQ(error.tensor(), "\xFF");
+  };
+  constexpr std::array pattern{std::byte{7}};
+  expect_quoted({.bytes = std::uint64_t{1} << 63U, .splat = pattern}, ErrorCode::size_overflow,
+                "dimensions_fit_63_bits");
+  constexpr std::array<std::int64_t, 1> dims{32};
+  expect_quoted(
+      {.encoding = Q8_0::tag, .dims = dims, .byte_order = ByteOrder::big, .bytes = Q8_0::block_bytes},
+      ErrorCode::unsupported_encoding, "inlined_bytes_are_row_major_and_little_endian");
+}
+
 TEST_F(Mlir, returns_the_error_of_the_sink) {
   const auto model = open(npy_file("|u1", false, "(300, 300)", std::string(90'000, 'x')));
   int calls = 0;
