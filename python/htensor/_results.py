@@ -167,8 +167,8 @@ class Loss(Record):
 
 class ConversionReport(Record):
     """The files that were written, or with dry_run=True that would be written. Open the new model by `path`.
-    `copied_by` maps each copy method to its bytes. `stale_seal` is a seal that covers a replaced file and was
-    not renewed."""
+    `copied_by` maps each copy method to the number of bytes that it has written from the source. `stale_seal`
+    is a seal that covers a replaced file and was not renewed."""
 
     __slots__ = (
         "path", "files", "file_bytes", "bytes", "copied_by", "removed", "seal", "stale_seal", "losses", "warnings",
