@@ -60,11 +60,7 @@ Result<bool> write_pieces(const PlannedFile& file, const Pieces& pieces, io::Ato
     end = until;
   };
   const auto write_step = [&](Bytes step) -> Result<void> {
-    if (options.work.stop.stop_requested()) {
-      return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
-                        format_text("stopped: {} of {} bytes written, no file changed", end, pieces.bytes))
-                      .at_path(target.target().native()));
-    }
+    if (options.work.stop.stop_requested()) return fail(stopped_write(target.target(), end, pieces.bytes));
     // A step may be in a mapped file: a page that cannot be read becomes an Error.
     HT_TRY(guarded(step, [&]() -> Result<void> {
       if (options.sums != nullptr) options.sums->add_bytes(pieces.begin + end, step);

@@ -277,9 +277,7 @@ class PlanExecution {
   // Honours a stop that was requested during fsync.
   [[nodiscard]] Result<void> check_stop() const {
     if (!options_.work.stop.stop_requested()) return {};
-    return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
-                      format_text("stopped: {0} of {0} bytes written, no file changed", plan_.bytes()))
-                    .at_path(plan_.files.front().path.native()));
+    return fail(stopped_write(plan_.files.front().path, plan_.bytes(), plan_.bytes()));
   }
 
   // The checksum of a range of a written file.

@@ -194,11 +194,7 @@ class PartReader {
     return fail(stopped());
   }
 
-  [[nodiscard]] Error stopped() const {
-    return Error(ErrorCode::cancelled, "work_is_not_stopped",
-                 format_text("stopped: {} of {} bytes written, no file changed", done_.load(), file_.bytes))
-        .at_path(file_.path.native());
-  }
+  [[nodiscard]] Error stopped() const { return stopped_write(file_.path, done_, file_.bytes); }
 
   void report_progress() const {
     if (!options_.work.on_progress) return;
@@ -537,6 +533,12 @@ class MemoryCopy : PartReader {
 };
 
 }  // namespace
+
+Error stopped_write(const std::filesystem::path& path, std::uint64_t written, std::uint64_t bytes) {
+  return Error(ErrorCode::cancelled, "work_is_not_stopped",
+               format_text("stopped: {} of {} bytes written, no file changed", written, bytes))
+      .at_path(path.native());
+}
 
 Result<CopiedBy> copy_file(const PlannedFile& file, io::AtomicFile& target, const CopyOptions& options) {
   return without_bad_alloc([&] { return FileCopy(file, target, options).run(); });

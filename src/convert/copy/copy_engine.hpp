@@ -7,6 +7,7 @@
 // row-major are read through their mapping.
 #pragma once
 
+#include <filesystem>
 #include <htensor/base/result.hpp>
 #include <htensor/base/work.hpp>
 #include <htensor/convert/convert.hpp>
@@ -24,6 +25,10 @@ struct CopyOptions {
   CopyChecksums* sums = nullptr;
   WorkOptions work{};
 };
+
+/// The Error of a stop that was requested after `written` of `bytes` bytes, before any file was replaced.
+[[nodiscard]] Error stopped_write(const std::filesystem::path& path, std::uint64_t written,
+                                  std::uint64_t bytes);
 
 /// Fills the target, which must be empty. `changed_underfoot` if a source changed since it was opened,
 /// `read_failed`, `write_failed`, `no_space`, `cancelled`.
