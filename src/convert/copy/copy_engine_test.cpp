@@ -5,10 +5,10 @@
 
 #include <fstream>
 #include <htensor/hash/digest.hpp>
-#include <random>
 
 #include "io/file_source.hpp"
 #include "model/relayout.hpp"
+#include "model/test_models.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
@@ -17,16 +17,10 @@ namespace {
 
 using testing::Call;
 using testing::FaultyPort;
+using testing::noise;
 using testing::read_file;
 using testing::TemporaryFolder;
 using testing::write_file;
-
-std::vector<std::byte> noise(std::size_t bytes, unsigned seed) {
-  std::mt19937 random(seed);
-  std::vector<std::byte> data(bytes);
-  for (auto& each : data) each = static_cast<std::byte>(random());
-  return data;
-}
 
 constexpr std::uint64_t megabyte = std::uint64_t{1} << 20;
 
