@@ -1,68 +1,41 @@
 // Any allocation may fail: the operation returns an Error, throws no exception, leaks nothing and leaves no
-// file. This program replaces operator new with one that fails on request.
+// file.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <filesystem>
 #include <htensor/convert/convert.hpp>
 #include <htensor/convert/diff.hpp>
 #include <htensor/convert/edit_metadata.hpp>
 #include <htensor/convert/save.hpp>
 #include <htensor/model/model.hpp>
-#include <new>
-#include <utility>
 
 #include "format/gguf/gguf_test_file.hpp"
 #include "io/file_source.hpp"
 #include "io/port/thread_queue.hpp"
 #include "io/strategy/mapped_file.hpp"
+#include "testing/allocations.hpp"
 #include "testing/temporary_folder.hpp"
-
-namespace {
-
-// How many more allocations succeed; negative: all of them.
-thread_local int allocations_left = -1;
-
-void* allocate(std::size_t bytes) {
-  if (allocations_left == 0) throw std::bad_alloc();
-  if (allocations_left > 0) --allocations_left;
-  void* const memory = std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) { return allocate(bytes); }
-void* operator new[](std::size_t bytes) { return allocate(bytes); }
-void* operator new(std::size_t bytes, const std::nothrow_t& /*nothrow*/) noexcept {
-  try {
-    return allocate(bytes);
-  } catch (const std::bad_alloc&) {
-    return nullptr;
-  }
-}
-void* operator new[](std::size_t bytes, const std::nothrow_t& nothrow) noexcept {
-  return operator new(bytes, nothrow);
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t /*bytes*/) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::size_t /*bytes*/) noexcept { std::free(memory); }
 
 namespace ht::out_of_memory_test {
 namespace {
+
+using testing::AllocationLimit;
+
+// Runs the body while `allowed` allocations of this thread succeed.
+template <class Body>
+auto run_with_allocations(int allowed, const Body& body) {
+  const AllocationLimit limit(allowed);
+  return body();
+}
 
 // Runs the body with `first`, `first` + 1, … allocations until it succeeds. Calls `check` after each failure.
 template <class Body, class Check>
 void run_with_failing_allocations(Body body, Check check, int first = 0) {
   constexpr int max_allocations = 2000;
   for (int allowed = first; allowed < first + max_allocations; ++allowed) {
-    allocations_left = allowed;
-    const auto done = body();
-    allocations_left = -1;
+    const auto done = run_with_allocations(allowed, body);
     if (done) return;
     EXPECT_EQ(done.error().code(), ErrorCode::out_of_memory) << to_string(done.error());
     check();
@@ -125,9 +98,12 @@ TEST_F(OutOfMemory, while_replacing_a_set_leaves_the_old_or_new_set) {
   const ApplyOptions apply_options{.if_exists = IfExists::replace, .seal = true};
   ASSERT_TRUE(convert(model, target, shards, apply_options));
   constexpr int enough = 1'000'000;
-  allocations_left = enough;
-  ASSERT_TRUE(convert(model, target, shards, apply_options));
-  const int used = enough - std::exchange(allocations_left, -1);
+  int used = 0;
+  {
+    const AllocationLimit limit(enough);
+    ASSERT_TRUE(convert(model, target, shards, apply_options));
+    used = enough - limit.left();
+  }
   const auto expect_whole = [&] {
     const auto opened = Model::open(index);
     ASSERT_TRUE(opened) << to_string(opened.error());
@@ -179,14 +155,15 @@ TEST_F(OutOfMemory, while_using_tensors_of_any_type_is_an_error) {
 TEST_F(OutOfMemory, reader_threads_do_not_allocate) {
   std::array<std::byte, 64> into{};
   const auto read = [](const io::ReadRequest& request) -> io::IoResult<std::uint64_t> {
-    allocations_left = 0;  // of this thread
     return request.into.size();
   };
   io::ThreadQueue queue(read, 8, 2);
+  const AllocationLimit none(0, AllocationLimit::Threads::all);
   for (int round = 0; round < 100; ++round) {
     for (std::uint64_t tag = 0; tag < 8; ++tag) ASSERT_TRUE(queue.submit({.into = into, .tag = tag}));
     for (int i = 0; i < 8; ++i) ASSERT_TRUE(queue.complete());
   }
+  EXPECT_EQ(none.failures_of_other_threads(), 0U);
 }
 
 TEST_F(OutOfMemory, while_cataloguing_is_an_error) {
@@ -214,9 +191,7 @@ TEST_F(OutOfMemory, while_cataloguing_is_an_error) {
 template <class Body>
 void expect_code_without_memory(Body body, ErrorCode code) {
   for (int allowed = 0; allowed < 20; ++allowed) {
-    allocations_left = allowed;
-    const auto done = body();
-    allocations_left = -1;
+    const auto done = run_with_allocations(allowed, body);
     ASSERT_FALSE(done);
     EXPECT_TRUE(done.error().code() == code || done.error().code() == ErrorCode::out_of_memory)
         << to_string(done.error());

@@ -100,6 +100,8 @@ AllocationLimit::~AllocationLimit() {
   has_limit = false;
 }
 
+int AllocationLimit::left() const noexcept { return allocations_left; }
+
 std::size_t AllocationLimit::failures_of_other_threads() const noexcept { return other_failures; }
 
 }  // namespace ht::testing

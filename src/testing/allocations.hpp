@@ -29,6 +29,8 @@ class AllocationLimit {
   AllocationLimit(const AllocationLimit&) = delete;
   AllocationLimit& operator=(const AllocationLimit&) = delete;
   ~AllocationLimit();
+  /// The number of allocations of the calling thread that still succeed, unless the limit is that of all.
+  [[nodiscard]] int left() const noexcept;
   /// The number of allocations that failed on other threads.
   [[nodiscard]] std::size_t failures_of_other_threads() const noexcept;
 };
