@@ -25,12 +25,7 @@ Entry AnyTensor::entry() const noexcept { return (*state_->catalog)[index_]; }
 
 ElementType AnyTensor::type() const noexcept {
   const Entry entry = this->entry();
-  if (const auto encoding = find_encoding(entry.encoding)) {
-    return {.encoding = encoding->tag,
-            .name = encoding->name,
-            .block_elements = encoding->block_elements,
-            .block_bytes = encoding->block_bytes};
-  }
+  if (const auto encoding = find_encoding(entry.encoding)) return detail::element_type_of(*encoding);
   if (const auto dtype = find_dtype(entry.dtype, state_->dtypes))
     return {.dtype = dtype->tag, .name = dtype->name, .bits = dtype->bits};
   return {};

@@ -270,11 +270,7 @@ ElementType draw_type() {
   if (kind == 0) {
     for (;;) {
       const auto found = find_encoding(static_cast<EncodingTag>(between(1, 255)));
-      if (found)
-        return {.encoding = found->tag,
-                .name = found->name,
-                .block_elements = found->block_elements,
-                .block_bytes = found->block_bytes};
+      if (found) return detail::element_type_of(*found);
     }
   }
   if (kind == 1 && between(0, 4) == 0)

@@ -86,6 +86,17 @@ struct ElementType {
   friend bool operator==(const ElementType&, const ElementType&) = default;
 };
 
+namespace detail {
+
+[[nodiscard]] constexpr ElementType element_type_of(const Encoding& encoding) noexcept {
+  return {.encoding = encoding.tag,
+          .name = encoding.name,
+          .block_elements = encoding.block_elements,
+          .block_bytes = encoding.block_bytes};
+}
+
+}  // namespace detail
+
 // The block encodings: empty types with static properties. All encodings of ggml by their names.
 //
 // A block holds `block_elements` adjacent elements of a row in `block_bytes` bytes, with their shared scales.

@@ -56,11 +56,7 @@ Result<Rounding> rounding(ht_rounding mode, int saturate, std::uint64_t seed) {
 ElementType element_type(DTypeTag dtype, EncodingTag encoding) noexcept {
   if (encoding != EncodingTag::dense) {
     const auto found = find_encoding(encoding);
-    if (!found) return {};
-    return {.encoding = found->tag,
-            .name = found->name,
-            .block_elements = found->block_elements,
-            .block_bytes = found->block_bytes};
+    return found ? detail::element_type_of(*found) : ElementType{};
   }
   if (const auto found = find_dtype(dtype))
     return {.dtype = found->tag, .name = found->name, .bits = found->bits};

@@ -21,12 +21,7 @@ using compute::Rows;
 using Floats = std::vector<float>;
 using Stored = std::vector<std::byte>;
 
-inline ElementType type_of(const Encoding& encoding) {
-  return {.encoding = encoding.tag,
-          .name = encoding.name,
-          .block_elements = encoding.block_elements,
-          .block_bytes = encoding.block_bytes};
-}
+inline ElementType type_of(const Encoding& encoding) { return detail::element_type_of(encoding); }
 
 inline ElementType type_of(const DTypeInfo& dtype) {
   return {.dtype = dtype.tag, .name = dtype.name, .bits = dtype.bits};

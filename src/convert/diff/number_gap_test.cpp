@@ -50,10 +50,7 @@ TEST(NumberGap, exists_for_equal_dtypes_and_dtypes_that_fit_a_double) {
   EXPECT_FALSE(have_distance(users, type<F32>()));
   EXPECT_FALSE(is_inexact({}));
   for (const auto& encoding : library_encodings()) {
-    const ElementType blocks{.encoding = encoding.tag,
-                             .name = encoding.name,
-                             .block_elements = encoding.block_elements,
-                             .block_bytes = encoding.block_bytes};
+    const auto blocks = detail::element_type_of(encoding);
     EXPECT_TRUE(have_distance(blocks, type<F32>())) << encoding.name;
     EXPECT_TRUE(is_inexact(blocks)) << encoding.name;
   }

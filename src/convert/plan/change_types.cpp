@@ -18,12 +18,7 @@ ElementType type_of(const DTypeInfo& dtype) {
   return {.dtype = dtype.tag, .name = dtype.name, .bits = dtype.bits};
 }
 
-ElementType type_of(const Encoding& encoding) {
-  return {.encoding = encoding.tag,
-          .name = encoding.name,
-          .block_elements = encoding.block_elements,
-          .block_bytes = encoding.block_bytes};
-}
+ElementType type_of(const Encoding& encoding) { return detail::element_type_of(encoding); }
 
 // Unknown for user dtypes.
 ElementType type_of(const Entry& entry) {
