@@ -1,26 +1,25 @@
 // Full disks, limits on file sizes, and file systems that share blocks between files.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sched.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
-#include <functional>
 #include <htensor/convert/convert.hpp>
 #include <htensor/integrity/seal.hpp>
 #include <iostream>
 
 #include "format/safetensors/test_file.hpp"
+#include "testing/child_process.hpp"
 #include "testing/temporary_folder.hpp"
 
 namespace ht::convert_disk_test {
 namespace {
 
+using testing::status_in_child;
 using testing::TemporaryFolder;
 using testing::write_file;
 using Path = std::filesystem::path;
@@ -28,21 +27,7 @@ using Path = std::filesystem::path;
 constexpr int skipped_status = 77;
 constexpr std::size_t megabyte = std::size_t{1} << 20;
 
-// Runs `body` in a child process and returns its exit status. Mounts and limits of the child are invisible to
-// other processes and end with it. The child reports failures on standard error.
-int status_of(const std::function<int()>& body) {
-  const pid_t child = fork();
-  if (child == 0) _exit(body());
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
-bool can_mount() {
-  return unshare(CLONE_NEWNS) == 0 && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
-}
-
-// Returns the condition. Prints `expectation` if it is false.
+// Returns the condition. Prints `expectation` if it is false: the tests run in child processes.
 bool check(bool condition, std::string_view expectation) {
   if (!condition) std::cerr << "false: " << expectation << '\n';
   return condition;
@@ -80,8 +65,8 @@ TEST_F(Disks, full_disk_is_reported_and_cleaned_up) {
   write_file(source_, model_of(6 * megabyte));
   const Path disk = folder_ / "disk";
   std::filesystem::create_directory(disk);
-  const int status = status_of([&] {
-    if (!can_mount() || mount("none", disk.c_str(), "tmpfs", 0, "size=4m") != 0) return skipped_status;
+  const int status = status_in_child([&] {
+    if (!testing::mount_small_disk(disk, "4m")) return skipped_status;
     write_file(disk / "old.irpa", "old");
     bool good = true;
     for (const bool seal : {false, true}) {
@@ -104,7 +89,7 @@ TEST_F(Disks, full_disk_is_reported_and_cleaned_up) {
 
 TEST_F(Disks, file_size_limit_is_reported) {
   write_file(source_, model_of(2 * megabyte));
-  const int status = status_of([&] {
+  const int status = status_in_child([&] {
     const rlimit limit{.rlim_cur = megabyte, .rlim_max = megabyte};
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return skipped_status;
     bool good = true;
@@ -173,10 +158,10 @@ class SharedBlocks : public Disks {
     if (std::system((make + " '" + image + "' >/dev/null 2>&1").c_str()) != 0) {
       GTEST_SKIP() << "no " << make << " here";
     }
-    const int status = status_of([&] {
+    const int status = status_in_child([&] {
       const auto command =
           "mount -t " + type + " -o loop '" + image + "' '" + disk.string() + "' >/dev/null 2>&1";
-      if (!can_mount() || std::system(command.c_str()) != 0) return skipped_status;
+      if (!testing::hide_mounts() || std::system(command.c_str()) != 0) return skipped_status;
       const bool good = shares_blocks(disk);
       // The device is busy until this process ends and unmaps its files, so the mount is only detached here.
       umount2(disk.c_str(), MNT_DETACH);

@@ -1,19 +1,19 @@
 // A conversion that is killed leaves the old file or the new one, each with a seal, and its temporary files
 // are removed by the next writer in the folder.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
 #include <htensor/convert/convert.hpp>
 #include <htensor/integrity/seal.hpp>
+#include <optional>
 #include <random>
 #include <thread>
 #include <utility>
 
 #include "format/safetensors/test_file.hpp"
 #include "io/port/port.hpp"
+#include "testing/child_process.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
@@ -50,23 +50,18 @@ class Killed : public ::testing::Test {
     return model && convert(*model, target_, {}, {.if_exists = IfExists::replace, .seal = true});
   }
 
-  // Converts in a child process. Calls `kill_child` in the child with the port of the conversion and 0, and
-  // in the parent with an unused port and the id of the child. Returns whether the child finished.
-  template <class Kill>
-  [[nodiscard]] bool convert_and_kill(int source, bool nameless, const Kill& kill_child) {
-    const pid_t child = fork();
-    if (child == 0) {
-      FaultyPort port;
-      if (!nameless) port.fail_from(Call::create_nameless, 0, std::errc::operation_not_supported);
-      kill_child(port, 0);
-      _exit(convert_from(source, port) ? 0 : 1);
-    }
-    FaultyPort unused;
-    kill_child(unused, child);
-    int status = 0;
-    waitpid(child, &status, 0);
-    EXPECT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
-    return WIFEXITED(status);
+  // Converts in a child process, which `meanwhile` may kill, or which is killed before its call number
+  // `killed_before`. Returns whether the child finished.
+  [[nodiscard]] bool convert_in_child(int source, bool nameless, std::optional<int> killed_before,
+                                      const std::function<void(pid_t)>& meanwhile = {}) {
+    return testing::finishes_in_child(
+        [&] {
+          FaultyPort port;
+          if (!nameless) port.fail_from(Call::create_nameless, 0, std::errc::operation_not_supported);
+          if (killed_before) testing::kill_before(port, *killed_before);
+          return convert_from(source, port);
+        },
+        meanwhile);
   }
 
   // Returns the number of the source, 0 or 1, that the target was converted from. Fails if the target has
@@ -110,7 +105,7 @@ TEST_F(Killed, at_200_random_times_leaves_the_old_or_new_file) {
   const auto begin = Clock::now();
   constexpr int rounds = 5;
   for (int i = 0; i < rounds; ++i) {
-    ASSERT_TRUE(convert_and_kill(i % 2, i % 2 == 0, [](FaultyPort&, pid_t) {}));
+    ASSERT_TRUE(convert_in_child(i % 2, i % 2 == 0, std::nullopt));
   }
   const auto mean_microseconds =
       std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count() / rounds;
@@ -121,8 +116,7 @@ TEST_F(Killed, at_200_random_times_leaves_the_old_or_new_file) {
   int before = read_target_version();
   for (int i = 0; i < kills; ++i) {
     const auto pause = std::uniform_int_distribution<std::int64_t>(0, mean_microseconds * 11 / 10)(random);
-    finished += static_cast<int>(convert_and_kill(1 - before, i % 2 == 0, [&](FaultyPort&, pid_t child) {
-      if (child == 0) return;
+    finished += static_cast<int>(convert_in_child(1 - before, i % 2 == 0, std::nullopt, [&](pid_t child) {
       std::this_thread::sleep_for(std::chrono::microseconds(pause));
       kill(child, SIGKILL);
     }));
@@ -152,12 +146,7 @@ TEST_F(KilledAtCalls, leaves_the_old_or_new_file_and_no_temporary_files) {
       ASSERT_LT(call, 1000);
       SCOPED_TRACE("before call " + std::to_string(call));
       const int before = read_target_version();
-      finished = convert_and_kill(1 - before, nameless, [&](FaultyPort& port, pid_t child) {
-        if (child != 0) return;
-        port.before_each([left = call](Call, int) mutable {
-          if (left-- == 0) raise(SIGKILL);
-        });
-      });
+      finished = convert_in_child(1 - before, nameless, call);
       const int after = read_target_version();
       expect_documented_seal(before, after);
       EXPECT_TRUE(!finished || after != before) << "a finished process did not replace the file";

@@ -1,8 +1,5 @@
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <csignal>
 #include <htensor/convert/convert.hpp>
 #include <htensor/integrity/seal.hpp>
 
@@ -10,6 +7,7 @@
 #include "integrity/seal_test.hpp"
 #include "model/test_formats.hpp"
 #include "model/test_models.hpp"
+#include "testing/child_process.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/shared_folder.hpp"
 #include "testing/temporary_folder.hpp"
@@ -448,21 +446,14 @@ TEST_F(Resharding, killed_at_any_call_loses_no_tensor) {
   for (int call = 0; !is_finished; ++call) {
     ASSERT_LT(call, 1000);
     write_old(".safetensors");
-    const pid_t child = fork();
-    if (child == 0) {
+    is_finished = testing::finishes_in_child([&] {
       FaultyPort port;
       const auto source = Model::open(set_ / "m.safetensors.index.json", {.port = &port});
-      port.before_each([left = call](Call, int) mutable {
-        if (left-- == 0) raise(SIGKILL);
-      });
-      const auto done = convert(source.value(), set_ / "m.safetensors", {.shard_bytes = 8},
-                                {.if_exists = IfExists::replace});
-      _exit(done ? 0 : 1);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    is_finished = WIFEXITED(status);
-    ASSERT_TRUE(!is_finished || WEXITSTATUS(status) == 0);
+      testing::kill_before(port, call);
+      return convert(source.value(), set_ / "m.safetensors", {.shard_bytes = 8},
+                     {.if_exists = IfExists::replace})
+          .has_value();
+    });
     const auto after = Model::open(set_ / "m.safetensors.index.json");
     ASSERT_TRUE(after) << "before call " << call << ": " << to_string(after.error());
     expect_same_tensors(open(folder_ / "small.safetensors"), *after);

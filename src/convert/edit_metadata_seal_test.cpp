@@ -1,13 +1,11 @@
 // The seal of a file or set whose metadata is edited.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <csignal>
 #include <htensor/integrity/seal.hpp>
 #include <htensor/model/model.hpp>
 
 #include "convert/edit_metadata_test.hpp"
+#include "testing/child_process.hpp"
 
 namespace ht::edit_metadata_seal_test {
 namespace {
@@ -122,18 +120,11 @@ TEST_F(EditMeta, killed_at_any_call_can_be_completed) {
     SCOPED_TRACE("before call " + std::to_string(call));
     write_file(gguf_, before);
     write_file(seal, sealed);
-    const pid_t child = fork();
-    if (child == 0) {
+    finished = testing::finishes_in_child([&] {
       FaultyPort port;
-      port.before_each([left = call](Call, int) mutable {
-        if (left-- == 0) raise(SIGKILL);
-      });
-      _exit(edit_metadata(gguf_, edits, {.grow = true, .port = &port}) ? 0 : 1);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    finished = WIFEXITED(status);
-    ASSERT_TRUE(!finished || WEXITSTATUS(status) == 0);
+      testing::kill_before(port, call);
+      return edit_metadata(gguf_, edits, {.grow = true, .port = &port}).has_value();
+    });
     const auto now = read_file(gguf_);
     ASSERT_TRUE(now == before || now == after);
     const auto found = compare_with_seal(gguf_).value();

@@ -1,10 +1,6 @@
 #include <gtest/gtest.h>
-#include <sched.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <htensor/convert/save.hpp>
 #include <htensor/hash/digest.hpp>
@@ -12,6 +8,7 @@
 #include <htensor/model/model.hpp>
 
 #include "format/ht/ht.hpp"
+#include "testing/child_process.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
@@ -120,15 +117,12 @@ TEST_F(Writing, every_failing_call_leaves_the_old_file_and_no_temporary_files) {
 TEST_F(Writing, file_size_limit_leaves_the_old_file_and_no_temporary_files) {
   ASSERT_TRUE(write(path_, tensor_));
   const auto old = read_file(path_);
-  const pid_t child = fork();
-  if (child == 0) {
+  const int status = testing::status_in_child([&] {
     const rlimit limit{1024, 1024};
-    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(2);
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 2;
     const auto done = write(path_, Tensor<F32, Rank<1>>::zeros(Rank<1>(1000)).value(), replacing);
-    _exit(!done && done.error().code() == ErrorCode::write_failed && !done.error().hint().empty() ? 0 : 1);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
+    return !done && done.error().code() == ErrorCode::write_failed && !done.error().hint().empty() ? 0 : 1;
+  });
   EXPECT_EQ(status, 0);
   EXPECT_EQ(read_file(path_), old);
   EXPECT_EQ(folder_.names(), std::vector<std::string>{"t.ht"});
@@ -137,23 +131,17 @@ TEST_F(Writing, file_size_limit_leaves_the_old_file_and_no_temporary_files) {
 TEST_F(Writing, full_disk_leaves_the_old_file_and_no_temporary_files) {
   const auto disk = folder_ / "disk";
   std::filesystem::create_directory(disk);
-  const pid_t child = fork();
-  if (child == 0) {
-    // A disk of 64 KiB that only this process sees. The test is skipped without permission to mount it.
-    const bool mounted = unshare(CLONE_NEWNS) == 0 &&
-                         mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-                         mount("none", disk.c_str(), "tmpfs", 0, "size=64k") == 0;
-    if (!mounted) _exit(77);
+  constexpr int skipped_status = 77;
+  const int status = testing::status_in_child([&] {
+    if (!testing::mount_small_disk(disk, "64k")) return skipped_status;
     const bool first = write(disk / "t.ht", tensor_).has_value();
     const auto old = read_file(disk / "t.ht");
     const auto done = write(disk / "t.ht", Tensor<F32, Rank<1>>::zeros(Rank<1>(1 << 20)).value(), replacing);
     const auto files = std::distance(std::filesystem::directory_iterator(disk), {});
     const bool refused = !done && done.error().code() == ErrorCode::no_space && !done.error().hint().empty();
-    _exit(first && refused && read_file(disk / "t.ht") == old && files == 1 ? 0 : 1);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) GTEST_SKIP() << "no permission to mount a small disk";
+    return first && refused && read_file(disk / "t.ht") == old && files == 1 ? 0 : 1;
+  });
+  if (status == skipped_status) GTEST_SKIP() << "no permission to mount a small disk";
   EXPECT_EQ(status, 0);
 }
 

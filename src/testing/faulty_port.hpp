@@ -63,6 +63,13 @@ inline constexpr auto all_calls = [] {
   return calls;
 }();
 
+/// Whether the call changes the names in a folder, or waits for the disk. A process killed before any other
+/// call of a writer leaves the same visible files as one killed before the next call of these.
+[[nodiscard]] constexpr bool changes_the_disk(Call call) noexcept {
+  return call == Call::create || call == Call::name || call == Call::rename || call == Call::unlink ||
+         call == Call::sync;
+}
+
 /// Thread-safe once the faults are set.
 class FaultyPort final : public io::Port {
  public:

@@ -2,18 +2,15 @@
 #include "convert/copy/commit.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <csignal>
 #include <htensor/convert/convert.hpp>
 #include <htensor/convert/save.hpp>
 #include <htensor/integrity/seal.hpp>
 
 #include "format/safetensors/test_file.hpp"
 #include "io/port/port.hpp"
+#include "testing/child_process.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
@@ -176,14 +173,6 @@ TEST_F(RenewingSeal, leaves_the_old_pair_or_the_new_pair_after_any_failure) {
   }
 }
 
-// A kill before any other call leaves the same files as a kill before the next call of this list.
-bool changes_the_disk(Call call) {
-  constexpr std::array calls{Call::create_nameless, Call::create, Call::name, Call::write_at,
-                             Call::allocate,        Call::resize, Call::sync, Call::rename,
-                             Call::unlink};
-  return std::ranges::find(calls, call) != calls.end();
-}
-
 TEST_F(RenewingSeal, killed_at_any_call_leaves_a_pair_or_an_old_file_with_the_new_seal) {
   for (const auto& verb : verbs()) {
     SCOPED_TRACE(verb.name);
@@ -195,18 +184,11 @@ TEST_F(RenewingSeal, killed_at_any_call_leaves_a_pair_or_an_old_file_with_the_ne
       SCOPED_TRACE("before call " + std::to_string(call));
       const TemporaryFolder folder;
       write_all(folder, states.old);
-      const pid_t child = fork();
-      if (child == 0) {
+      finished = testing::finishes_in_child([&] {
         FaultyPort port;
-        port.before_each([left = call](Call now, int) mutable {
-          if (changes_the_disk(now) && left-- == 0) raise(SIGKILL);
-        });
-        _exit(verb.run(folder, 2, port) ? 0 : 1);
-      }
-      int status = 0;
-      waitpid(child, &status, 0);
-      finished = WIFEXITED(status);
-      EXPECT_TRUE(!finished || WEXITSTATUS(status) == 0);
+        testing::kill_before(port, call, testing::changes_the_disk);
+        return verb.run(folder, 2, port).has_value();
+      });
       const auto repeat = [&] {
         ASSERT_TRUE(verb.run(folder, 2, io::system_port())) << "a second run completes the replacement";
         EXPECT_EQ(contents(folder), states.renewed);

@@ -1,7 +1,5 @@
 // A kill after any call leaves the complete old set or the complete new set.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -15,6 +13,7 @@
 #include "format/safetensors/test_file.hpp"
 #include "io/port/port.hpp"
 #include "model/journal/set_replacement.hpp"
+#include "testing/child_process.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
@@ -22,6 +21,7 @@ namespace ht::replace_set_test {
 namespace {
 
 using testing::Call;
+using testing::changes_the_disk;
 using testing::FaultyPort;
 using testing::read_file;
 using testing::TemporaryFolder;
@@ -59,11 +59,6 @@ struct ReplacementCase {
 
 std::uint64_t bytes_of_shard(int shards) {
   return static_cast<std::uint64_t>(tensors / shards) * tensor_bytes;
-}
-
-bool changes_the_disk(Call call) {
-  return call == Call::rename || call == Call::name || call == Call::unlink || call == Call::sync ||
-         call == Call::create;
 }
 
 class ReplacingSets : public ::testing::Test {
@@ -157,8 +152,7 @@ class ReplacingSets : public ::testing::Test {
 
   // Runs the replacement in a child that kills itself after `calls` calls. Returns whether it finished.
   bool replace_and_kill(const ReplacementCase& replacement, int calls) {
-    const pid_t child = fork();
-    if (child == 0) {
+    return testing::finishes_in_child([&] {
       FaultyPort port;
       if (!replacement.nameless) port.fail_from(Call::create_nameless, 0, std::errc::operation_not_supported);
       // The hook runs before each call, so the last counted call is complete when the next call begins.
@@ -167,14 +161,10 @@ class ReplacingSets : public ::testing::Test {
         if (changes_the_disk(now) && left-- == 0) kill = true;
       });
       const auto from = replacement.onto_itself ? set_ : source(2);
-      const auto done = write_set(from, set_ / ("m" + replacement.extension), replacement.shards,
-                                  replacement.sealed, port, replacement.if_exists);
-      _exit(done ? 0 : 1);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    EXPECT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
-    return WIFEXITED(status);
+      return write_set(from, set_ / ("m" + replacement.extension), replacement.shards, replacement.sealed,
+                       port, replacement.if_exists)
+          .has_value();
+    });
   }
 
   void expect_no_temporary_files() {
