@@ -67,38 +67,39 @@ bool may_have_journal(const std::filesystem::path& folder, Port& port) {
          std::ranges::any_of(*names, [](const auto& name) { return is_ours(name, journal_suffix); });
 }
 
+bool is_same_file(const IoResult<FileStat>& a, const IoResult<FileStat>& b) {
+  return a && b && a->device == b->device && a->inode == b->inode;
+}
+
+// Removes a regular file that no writer has claimed, if `may_remove` returns true after the claim. Returns
+// the error of the claim.
+template <class Condition>
+IoResult<void> remove_abandoned(const std::filesystem::path& path, Port& port, const Condition& may_remove) {
+  const auto file = port.open(path);
+  if (!file && file.error() == std::errc::no_such_file_or_directory) return {};
+  if (!file) return tl::unexpected(file.error());
+  const auto opened = port.stat(*file);
+  const auto claimed = port.claim(*file);
+  // Another writer may have replaced the file before the claim.
+  const bool is_abandoned =
+      claimed && opened && opened->kind == FileKind::regular && is_same_file(opened, port.stat(path));
+  if (is_abandoned && may_remove()) static_cast<void>(port.unlink(path));
+  static_cast<void>(port.close(*file));
+  return claimed;
+}
+
 // Removes temporary files of killed writers. A live writer claims its file before the file has a name or,
 // where that is not possible, checks after the claim that the file still has its name. Failures to remove a
 // leftover are ignored.
 void remove_leftovers(const std::filesystem::path& folder, Port& port) {
   const auto names = port.list(folder);
   if (!names) return;
+  // Journals are checked after the claim: the writer is dead by then, so its journal cannot appear later.
+  const auto has_no_journal = [&] { return !may_have_journal(folder, port); };
   for (const auto& name : *names) {
-    if (!is_ours(name, temporary_suffix)) continue;
-    const auto file = port.open(folder / name);
-    if (!file) continue;
-    const auto found = port.stat(*file);
-    const bool is_abandoned = found && found->kind == FileKind::regular && port.claim(*file);
-    // Journals are checked after the claim: the writer is dead by then, so its journal cannot appear later.
-    if (is_abandoned && !may_have_journal(folder, port)) static_cast<void>(port.unlink(folder / name));
-    static_cast<void>(port.close(*file));
+    if (is_ours(name, temporary_suffix))
+      static_cast<void>(remove_abandoned(folder / name, port, has_no_journal));
   }
-}
-
-bool is_same_file(const IoResult<FileStat>& a, const IoResult<FileStat>& b) {
-  return a && b && a->device == b->device && a->inode == b->inode;
-}
-
-// Removes a file that no writer has claimed; else returns the error of the claim.
-IoResult<void> remove_abandoned(const std::filesystem::path& path, Port& port) {
-  const auto file = port.open(path);
-  if (!file && file.error() == std::errc::no_such_file_or_directory) return {};
-  if (!file) return tl::unexpected(file.error());
-  const auto claimed = port.claim(*file);
-  // Another writer may have replaced the file before the claim.
-  if (claimed && is_same_file(port.stat(*file), port.stat(path))) static_cast<void>(port.unlink(path));
-  static_cast<void>(port.close(*file));
-  return claimed;
 }
 
 bool is_unsupported(std::error_code cause) {
@@ -189,7 +190,7 @@ Result<std::optional<AtomicFile>> AtomicFile::create_locked(const std::filesyste
     }
     cause = handle.error();
     if (cause == std::errc::file_exists) {
-      const auto removed = remove_abandoned(temporary, port);
+      const auto removed = remove_abandoned(temporary, port, [] { return true; });
       if (removed) continue;
       if (removed.error() != std::errc::resource_unavailable_try_again) {
         return fail(system_error(ErrorCode::in_use, "lock_can_be_claimed",

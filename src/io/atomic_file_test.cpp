@@ -187,6 +187,24 @@ TEST_F(Replacing, retries_if_its_file_was_removed_as_a_leftover) {
   }
 }
 
+// A lock file of a killed writer is replaced after another writer has opened it as a leftover and before the
+// claim.
+TEST_F(Replacing, keeps_a_lock_file_that_replaces_a_leftover) {
+  const auto lock = folder_ / ".htensor-set.part";
+  const auto create_lock = [&] {
+    return AtomicFile::create_locked(lock, folder_ / "set", io::system_port()).value();
+  };
+  write_file(lock, "");
+  std::optional<AtomicFile> theirs;
+  port_.before_each([&](Call call, int) {
+    if (call == Call::claim && !theirs) theirs.emplace(create_lock().value());
+  });
+  ASSERT_TRUE(replace());
+  ASSERT_TRUE(theirs);
+  EXPECT_EQ(folder_.names(), (std::vector<std::string>{".htensor-set.part", "target"}));
+  EXPECT_FALSE(create_lock()) << "a second writer holds the lock";
+}
+
 TEST_F(Replacing, continues_if_leftovers_cannot_be_removed) {
   for (const auto call : {Call::list, Call::claim, Call::unlink}) {
     write_file(folder_ / ".htensor-0123-0.part", "half of a file");
