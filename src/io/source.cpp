@@ -144,9 +144,12 @@ Result<void> FileSource::check_unchanged() const {
   const auto after = identity_of(*now);
   if (!may_have_changed(before, after, true)) {
     if (!may_have_changed(before, after, false)) return {};
-    // Only ctime differs. A rename explains that if the path does not name this file now.
-    const auto named = port_.stat(path_);
-    if (!named || named->device != stat_.device || named->inode != stat_.inode) return {};
+    // Only ctime differs. A rename explains that if the path does not name this file now. The name of a
+    // descriptor's file is unknown, so its rename counts as a change.
+    if (has_path_) {
+      const auto named = port_.stat(path_);
+      if (!named || named->device != stat_.device || named->inode != stat_.inode) return {};
+    }
   }
   return fail(
       Error(ErrorCode::changed_underfoot, "file_is_unchanged",

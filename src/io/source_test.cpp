@@ -186,14 +186,21 @@ class FileChange : public ::testing::Test {
 TEST_F(FileChange, is_not_detected_in_an_untouched_file) { EXPECT_TRUE(file_->check_unchanged()); }
 
 TEST_F(FileChange, is_detected_after_a_write_with_restored_mtime) {
+  const int fd = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  const auto by_descriptor = FileSource::from_fd(fd, port_).value();
+  ::close(fd);
+  EXPECT_TRUE(by_descriptor->check_unchanged());
   repeat_until_ctime_differs([&] { write_and_set_the_time_back(); });
   const auto now = port_.stat(path_).value();
   ASSERT_EQ(now.modified_ns, before_.modified_ns);
   ASSERT_EQ(now.bytes, before_.bytes);
-  const auto error = file_->check_unchanged().error();
-  EXPECT_EQ(error.code(), ErrorCode::changed_underfoot);
-  EXPECT_EQ(error.rule(), "file_is_unchanged");
-  EXPECT_FALSE(error.hint().empty());
+  for (const auto& file : {file_, by_descriptor}) {
+    const auto unchanged = file->check_unchanged();
+    ASSERT_FALSE(unchanged) << file->path();
+    EXPECT_EQ(unchanged.error().code(), ErrorCode::changed_underfoot);
+    EXPECT_EQ(unchanged.error().rule(), "file_is_unchanged");
+    EXPECT_FALSE(unchanged.error().hint().empty());
+  }
 }
 
 TEST_F(FileChange, is_not_detected_after_a_link) {
