@@ -129,7 +129,10 @@ bool map_fixed(std::uintptr_t address, std::uint64_t bytes, int protection, int 
 
 FaultHandler::FaultHandler() {
   const std::lock_guard lock(mutex);
-  if (installed) {
+  struct sigaction current{};
+  ::sigaction(SIGBUS, nullptr, &current);
+  const bool is_reset = current.sa_handler == SIG_DFL || current.sa_handler == SIG_IGN;
+  if (installed && !is_reset) {
     ++users;
     return;
   }
@@ -137,8 +140,6 @@ FaultHandler::FaultHandler() {
     ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     page_bytes = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   }
-  struct sigaction current{};
-  ::sigaction(SIGBUS, nullptr, &current);
   // The earlier disposition is stored before the handler can need it.
   previous = find_or_add(current);
   ++users;

@@ -220,6 +220,30 @@ TEST_F(FaultHandlers, leave_a_later_handler_installed) {
             0);
 }
 
+TEST_F(FaultHandlers, are_installed_again_after_the_program_reset_the_signal) {
+  write_file(folder_ / "other", std::string(pages * page, '\1'));
+  for (const auto disposition : {SIG_DFL, SIG_IGN}) {
+    for (const bool is_mapped : {true, false}) {
+      write_file(path_, std::string(pages * page, '\1'));
+      EXPECT_EQ(terminating_signal([&] {
+                  {
+                    std::optional<Mapped> earlier = map_file(folder_ / "other");
+                    std::signal(SIGBUS, disposition);
+                    if (!is_mapped) earlier.reset();
+                    const auto mapped = map().value();
+                    truncate_to(page);
+                    if (guarded_sum(mapped.bytes())) abort();
+                  }
+                  struct sigaction now{};
+                  sigaction(SIGBUS, nullptr, &now);
+                  if (now.sa_handler != disposition) abort();
+                }),
+                0)
+          << is_mapped;
+    }
+  }
+}
+
 TEST_F(FaultHandlers, a_forked_child_has_no_sections_of_other_threads) {
   struct sigaction at_first{};
   sigaction(SIGBUS, nullptr, &at_first);
