@@ -133,12 +133,14 @@ TEST(Checked, all_functions_are_constexpr) {
   constexpr auto product = checked::multiply(3, 4);
   constexpr auto narrowed = checked::narrow<std::int8_t>(128);
   constexpr auto aligned = checked::align_up(5, 4);
+  constexpr auto bytes = checked::bits_to_bytes(9);
   constexpr bool fits = checked::range_fits(1, 2, 3);
   EXPECT_EQ(sum, 3);
   EXPECT_EQ(difference, std::nullopt);
   EXPECT_EQ(product, 12);
   EXPECT_EQ(narrowed, std::nullopt);
   EXPECT_EQ(aligned, 8U);
+  EXPECT_EQ(bytes, 2U);
   EXPECT_TRUE(fits);
 }
 
