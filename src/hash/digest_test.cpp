@@ -5,8 +5,6 @@
 #include <htensor/hash/digest.hpp>
 #include <vector>
 
-#include "hash/hashers.hpp"
-
 namespace ht::digest_test {
 namespace {
 
@@ -70,21 +68,6 @@ TEST(Hasher, hash_algorithm_is_known) {
   const auto unknown = Hasher::make(static_cast<HashAlgorithm>(9));
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().rule(), "hash_algorithm_is_known");
-}
-
-TEST(Hasher, sha256_needs_openssl) {
-  const struct {
-    const char* library;
-    std::string_view message;
-  } cases[] = {{"libno-such-library.so.3", "SHA-256 needs OpenSSL: libno-such-library.so.3 cannot be loaded"},
-               {"libc.so.6", "SHA-256 needs OpenSSL: libc.so.6 lacks EVP_MD_CTX_new"}};
-  for (const auto& [library, message] : cases) {
-    const auto missing = Sha256::check_library(library);
-    ASSERT_FALSE(missing);
-    EXPECT_EQ(missing.error().code(), ErrorCode::unsupported_platform);
-    EXPECT_EQ(missing.error().rule(), "sha256_needs_openssl");
-    EXPECT_EQ(missing.error().message(), message);
-  }
 }
 
 }  // namespace

@@ -28,10 +28,9 @@ class Xxh3 {
 /// SHA-256 by OpenSSL, which is loaded at first use: programs that do not use it have no cost.
 class Sha256 {
  public:
-  /// `unsupported_platform` if OpenSSL is not installed, or if its headers were missing in the build.
+  /// `unsupported_platform` if OpenSSL is not installed or lacks a required function, or if its headers were
+  /// missing in the build.
   [[nodiscard]] static Result<Sha256> make();
-  /// `unsupported_platform` if the library of that name is missing or lacks a required function.
-  [[nodiscard]] static Result<void> check_library(const char* name);
 
   void update(Bytes bytes) noexcept;
   /// Returns the digest and resets the state.

@@ -21,7 +21,7 @@ struct OpenSsl {
   decltype(&EVP_DigestUpdate) update = nullptr;
   decltype(&EVP_DigestFinal_ex) finish = nullptr;
 
-  explicit OpenSsl(const char* name) noexcept : name_(name), library_(dlopen(name, RTLD_NOW | RTLD_LOCAL)) {
+  OpenSsl() noexcept : library_(dlopen(name, RTLD_NOW | RTLD_LOCAL)) {
     if (library_ == nullptr) return;
     find("EVP_MD_CTX_new", make);
     find("EVP_MD_CTX_free", free);
@@ -35,26 +35,25 @@ struct OpenSsl {
   [[nodiscard]] Result<void> check() const {
     if (library_ != nullptr && missing_ == nullptr) return {};
     return fail(Error(ErrorCode::unsupported_platform, "sha256_needs_openssl",
-                      library_ == nullptr
-                          ? format_text("SHA-256 needs OpenSSL: {} cannot be loaded", name_)
-                          : format_text("SHA-256 needs OpenSSL: {} lacks {}", name_, missing_))
+                      library_ == nullptr ? format_text("SHA-256 needs OpenSSL: {} cannot be loaded", name)
+                                          : format_text("SHA-256 needs OpenSSL: {} lacks {}", name, missing_))
                     .with_hint("install libssl3, or use crc64nvme or xxh3-128"));
   }
 
  private:
   template <class Function>
-  void find(const char* name, Function& function) noexcept {
-    function = reinterpret_cast<Function>(dlsym(library_, name));
-    if (function == nullptr && missing_ == nullptr) missing_ = name;
+  void find(const char* symbol, Function& function) noexcept {
+    function = reinterpret_cast<Function>(dlsym(library_, symbol));
+    if (function == nullptr && missing_ == nullptr) missing_ = symbol;
   }
 
-  const char* name_;
+  static constexpr const char* name = "libcrypto.so.3";
   void* library_;
   const char* missing_ = nullptr;  // the first function that the library lacks
 };
 
 const OpenSsl& openssl() noexcept {
-  static const OpenSsl loaded("libcrypto.so.3");
+  static const OpenSsl loaded;
   return loaded;
 }
 
@@ -75,8 +74,6 @@ Result<Sha256> Sha256::make() {
   }
   return hash;
 }
-
-Result<void> Sha256::check_library(const char* name) { return OpenSsl(name).check(); }
 
 void Sha256::FreeContext::operator()(void* context) const noexcept { openssl().free(context_of(context)); }
 
@@ -105,7 +102,6 @@ tl::unexpected<Error> not_built(SourceLine where = SourceLine::here()) {
 }  // namespace
 
 Result<Sha256> Sha256::make() { return not_built(); }
-Result<void> Sha256::check_library(const char*) { return not_built(); }
 void Sha256::FreeContext::operator()(void*) const noexcept {}
 void Sha256::update(Bytes) noexcept {}
 std::array<std::byte, 32> Sha256::finish() noexcept { return {}; }

@@ -13,9 +13,6 @@ TEST(Sha256Absent, build_has_openssl) {
   EXPECT_EQ(hash.error().rule(), "build_has_openssl");
   // An installed libcrypto does not help.
   EXPECT_NE(hash.error().hint().find("build htensor again"), std::string_view::npos);
-  const auto library = Sha256::check_library("libcrypto.so.3");
-  ASSERT_FALSE(library);
-  EXPECT_EQ(library.error().rule(), "build_has_openssl");
 }
 
 }  // namespace

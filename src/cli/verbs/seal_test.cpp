@@ -1,3 +1,5 @@
+#include <dlfcn.h>
+
 #include "cli/program_test.hpp"
 #include "model/test_formats.hpp"
 
@@ -196,6 +198,22 @@ TEST_F(CliSeal, hash_equals_other_tools) {
   } else {
     EXPECT_EQ(run("hash m.safetensors --algorithm xxh3-128").out, xxh);
   }
+}
+
+TEST_F(CliSeal, sha256_needs_openssl) {
+  const auto refusal = [&] {
+    const auto refused = run("hash m.ht --algorithm sha256 --json", "LD_LIBRARY_PATH=.");
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_THAT(refused.out, HasSubstr(R"("code":"unsupported_platform","rule":"sha256_needs_openssl")"));
+    return refused.out;
+  };
+  testing::write_file(folder_ / "libcrypto.so.3", "not a library");
+  EXPECT_THAT(refusal(), HasSubstr("SHA-256 needs OpenSSL: libcrypto.so.3 cannot be loaded"));
+  Dl_info libc{};
+  ASSERT_NE(dladdr(dlsym(RTLD_DEFAULT, "gnu_get_libc_version"), &libc), 0);
+  std::filesystem::remove(folder_ / "libcrypto.so.3");
+  std::filesystem::create_symlink(libc.dli_fname, folder_ / "libcrypto.so.3");
+  EXPECT_THAT(refusal(), HasSubstr("SHA-256 needs OpenSSL: libcrypto.so.3 lacks EVP_MD_CTX_new"));
 }
 
 TEST_F(CliSeal, openssl_provides_sha256) {
