@@ -149,7 +149,7 @@ Result<Storage> AnyTensor::storage() const {
     const Bytes part = HT_TRY(slice_bytes(placed.memory.bytes));
     const Entry entry = this->entry();
     const auto& path = state_->paths[entry.file];
-    const auto* const file = is_resident() ? nullptr : state_->mapped->file(entry.file).local();
+    const auto* const file = is_resident() ? nullptr : state_->mapped->file(entry.file).file_source();
     // A source that is not a file may differ from the file at the source's path.
     if (file == nullptr) return Storage::owned_read_only(std::move(placed.memory.owner), part);
     const auto identity = file->identity();

@@ -20,11 +20,11 @@
 namespace ht::inline v1 {
 namespace {
 
-constexpr std::uint64_t page_bytes = io::DirectFile::page_bytes;
+constexpr std::uint64_t max_alignment = io::DirectFile::max_alignment;
 // Larger pieces were slower: earlier pieces are evicted from the CPU caches while the next one is read.
 constexpr std::uint64_t copy_piece_bytes = std::uint64_t{1} << 20;
 // Per worker: one piece plus the bytes read for page alignment at both ends.
-constexpr std::size_t buffer_bytes = copy_piece_bytes + 2 * page_bytes;
+constexpr std::size_t buffer_bytes = copy_piece_bytes + 2 * max_alignment;
 // Enough to keep a disk busy while a worker assembles a piece.
 constexpr std::size_t max_copy_workers = 4;
 // Smaller holes are not worth the lseek calls.
@@ -32,8 +32,8 @@ constexpr std::uint64_t min_hole_bytes = std::uint64_t{1} << 16;
 // Limit per clone call, so that a stop is honoured between calls.
 constexpr std::uint64_t max_reflink_bytes = std::uint64_t{1} << 30;
 
-std::uint64_t align_down(std::uint64_t offset) { return offset / page_bytes * page_bytes; }
-std::uint64_t align_up(std::uint64_t offset) { return align_down(offset + page_bytes - 1); }
+std::uint64_t align_down(std::uint64_t offset) { return offset / max_alignment * max_alignment; }
+std::uint64_t align_up(std::uint64_t offset) { return align_down(offset + max_alignment - 1); }
 
 bool is_unsupported(std::error_code cause) {
   return cause == std::errc::operation_not_supported || cause == std::errc::function_not_supported ||
@@ -57,9 +57,9 @@ class PartReader {
   [[nodiscard]] const io::Source& source(const PartOrigin::Stored& from) const {
     return options_.sources[from.file]->source();
   }
-  /// The source as a local file; null if it is not one.
-  [[nodiscard]] const io::FileSource* local(const PartOrigin::Stored& from) const {
-    return options_.sources[from.file]->local();
+  /// Null if the source is not a file.
+  [[nodiscard]] const io::FileSource* file_source(const PartOrigin::Stored& from) const {
+    return options_.sources[from.file]->file_source();
   }
 
   // `scratch` holds stored bytes of values that are converted.
@@ -84,8 +84,8 @@ class PartReader {
     if (direct.is_open()) {
       const std::uint64_t begin = align_down(from.offset);
       const std::uint64_t end = align_up(from.offset + bytes);
-      const auto count = local(from)->port().read_at(direct.handle(), begin,
-                                                     buffer.first(static_cast<std::size_t>(end - begin)));
+      const auto count = file_source(from)->port().read_at(
+          direct.handle(), begin, buffer.first(static_cast<std::size_t>(end - begin)));
       const auto before = static_cast<std::size_t>(from.offset - begin);
       if (count && *count >= before + bytes)
         return Bytes(buffer).subspan(before, static_cast<std::size_t>(bytes));
@@ -268,7 +268,7 @@ class FileCopy : PartReader {
   Result<void> skip_holes() {
     return replace_stored([&](PlannedFile::Part part, const PartOrigin::Stored& from,
                               std::vector<PlannedFile::Part>& left) -> Result<void> {
-      const auto* const file = local(from);
+      const auto* const file = file_source(from);
       while (file != nullptr && part.bytes >= min_hole_bytes) {
         HT_TRY(check_stop());
         const std::uint64_t at = std::get<PartOrigin::Stored>(part.from).offset;
@@ -299,8 +299,8 @@ class FileCopy : PartReader {
                               std::vector<PlannedFile::Part>& left) -> Result<void> {
       const std::uint64_t begin = align_up(part.offset);
       const std::uint64_t end = align_down(part.offset + part.bytes);
-      const auto* const file = local(from);
-      const bool can_share = file != nullptr && part.offset % page_bytes == from.offset % page_bytes;
+      const auto* const file = file_source(from);
+      const bool can_share = file != nullptr && part.offset % max_alignment == from.offset % max_alignment;
       std::uint64_t at = begin;
       while (can_share && at < end && !refused[from.file]) {
         HT_TRY(check_stop());
@@ -350,14 +350,14 @@ class FileCopy : PartReader {
     for (const auto* const file : options_.sources)
       sources.push_back(file != nullptr ? file->shared_source() : nullptr);
     for (std::size_t i = 0; i < ranges.size(); ++i) {
-      const bool is_local = !ranges[i].empty() && options_.sources[i]->local() != nullptr;
+      const bool is_file = !ranges[i].empty() && options_.sources[i]->file_source() != nullptr;
       const bool cold =
-          is_local && direct_->is_open() && io::cached_share(sources, ranges[i]).value_or(0) < 0.5;
+          is_file && direct_->is_open() && io::cached_share(sources, ranges[i]).value_or(0) < 0.5;
       if (!cold) {
         direct_sources_.emplace_back();
         continue;
       }
-      const auto& file = *options_.sources[i]->local();
+      const auto& file = *options_.sources[i]->file_source();
       direct_sources_.emplace_back(file.handle(), io::Access::read, file.port());
     }
   }
@@ -369,7 +369,7 @@ class FileCopy : PartReader {
     // The second half holds the stored bytes of values that are converted.
     const std::size_t allocated = file_.changes.empty() ? buffer_bytes : 2 * buffer_bytes;
     for (auto& buffer : buffers) {
-      buffer.reset(std::aligned_alloc(page_bytes, allocated), std::free);
+      buffer.reset(std::aligned_alloc(max_alignment, allocated), std::free);
       if (!buffer) return fail(out_of_memory(allocated));
     }
     return run_all({.count = pieces.size(),
@@ -394,9 +394,9 @@ class FileCopy : PartReader {
   Result<bool> copy_by_system(const CopyPiece& piece) {
     const PlannedFile::Part part = within(piece, parts_[piece.first_part]);
     const auto* const from = std::get_if<PartOrigin::Stored>(&part.from);
-    if (piece.parts != 1 || from == nullptr || system_refuses_ || local(*from) == nullptr) return false;
+    if (piece.parts != 1 || from == nullptr || system_refuses_ || file_source(*from) == nullptr) return false;
     for (std::uint64_t done = 0; done < part.bytes;) {
-      const auto count = target_.port().copy_range({.from = local(*from)->handle(),
+      const auto count = target_.port().copy_range({.from = file_source(*from)->handle(),
                                                     .from_offset = from->offset + done,
                                                     .to = target_.handle(),
                                                     .to_offset = part.offset + done,
@@ -427,7 +427,7 @@ class FileCopy : PartReader {
       }
     }
     // Equal alignment in memory and in the file avoids a memmove before a direct write.
-    const MutableBytes room = buffer.subspan(static_cast<std::size_t>(piece.offset % page_bytes),
+    const MutableBytes room = buffer.subspan(static_cast<std::size_t>(piece.offset % max_alignment),
                                              static_cast<std::size_t>(piece.bytes));
     for (std::size_t i = 0; i < piece.parts; ++i) {
       const PlannedFile::Part part = within(piece, parts_[piece.first_part + i]);

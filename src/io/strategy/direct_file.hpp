@@ -10,14 +10,14 @@ namespace ht::inline v1::io {
 class DirectFile {
  public:
   /// The largest supported alignment. A file that needs a larger one is not opened.
-  static constexpr std::uint64_t page_bytes = 4096;
+  static constexpr std::uint64_t max_alignment = 4096;
 
   /// Not open.
   DirectFile() noexcept = default;
   /// Stays closed if the system or the file does not support direct access.
   DirectFile(FileHandle file, Access access, Port& port) : port_(&port) {
     const auto alignment = port.direct_alignment(file);
-    if (!alignment || alignment->both() == 0 || page_bytes % alignment->both() != 0) return;
+    if (!alignment || alignment->both() == 0 || max_alignment % alignment->both() != 0) return;
     if (const auto handle = port.reopen_direct(file, access)) {
       handle_ = *handle;
       alignment_ = *alignment;

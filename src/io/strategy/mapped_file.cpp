@@ -125,8 +125,8 @@ struct MappedFile::Mapping final : fault::Backing {
 
 MappedFile::MappedFile(std::shared_ptr<const Source> source, MapOptions options)
     : source_(std::move(source)),
-      local_(std::dynamic_pointer_cast<const FileSource>(source_)),
-      is_mappable_(local_ || source_->memory()),
+      file_(std::dynamic_pointer_cast<const FileSource>(source_)),
+      is_mappable_(file_ || source_->memory()),
       options_(std::move(options)),
       past_fault_(std::make_shared<PastFault>()) {}
 
@@ -214,7 +214,7 @@ Result<Strategy::MapDone> MappedFile::perform(const Range& range, const mapped::
 
 mapped::Event MappedFile::map_whole() {
   // Private memory of a source that is not a file: each request gets a copy of its range instead of a window.
-  if (options_.is_private && !local_) {
+  if (options_.is_private && !file_) {
     is_windowed_.store(true, std::memory_order_release);
     return mapped::NoRoom{};
   }
@@ -227,7 +227,7 @@ mapped::Event MappedFile::map_whole() {
                                    .with_hint("return all bytes from Source::memory, or nullopt")};
     }
     memory_ = *std::move(memory);
-  } else if (!local_) {
+  } else if (!file_) {
     return mapped::MapFailed{Error(ErrorCode::unsupported_strategy, "source_can_be_mapped",
                                    "source cannot be mapped: its bytes are read on request")
                                  .at_path(source_->path().native())
@@ -249,7 +249,7 @@ mapped::Event MappedFile::map_whole() {
 
 // Only for files: memory is always mapped whole.
 Result<std::shared_ptr<MappedFile::Mapping>> MappedFile::map_part(const Range& range) const {
-  auto mapping = std::make_shared<Mapping>(local_, options_, range.offset);
+  auto mapping = std::make_shared<Mapping>(file_, options_, range.offset);
   mapping->past_fault = past_fault_;
   if (range.bytes != 0) HT_TRY(mapping->map(range.bytes));
   return mapping;
@@ -263,7 +263,7 @@ Result<Strategy::MapDone> MappedFile::copy_range(const Range& range) const {
 }
 
 Result<Strategy::MapDone> MappedFile::map_window(const Range& range) {
-  if (!local_) return copy_range(range);
+  if (!file_) return copy_range(range);
   const auto window = HT_TRY(map_part(range));
   std::erase_if(windows_, [](const auto& watched) { return watched.expired(); });
   windows_.push_back(window);
@@ -291,7 +291,7 @@ Result<void> MappedFile::advise_pages(const Mapping& mapping, const Range& range
     // Guarded even if no page is touched: a section restores pages that an earlier fault replaced by zeros,
     // which the system would count as populated.
     return guarded(pages, [&]() -> Result<void> {
-      if (local_->port().advise(region, range.advice)) return {};
+      if (file_->port().advise(region, range.advice)) return {};
       // An older kernel does not know the advice, or a page cannot be read. Touching or reading also fetches
       // pages.
       if (options_.faults == FaultPolicy::off) return read_through(range);
@@ -299,21 +299,21 @@ Result<void> MappedFile::advise_pages(const Mapping& mapping, const Range& range
       return {};
     });
   }
-  const auto done = local_->port().advise(region, range.advice);
+  const auto done = file_->port().advise(region, range.advice);
   if (done) return {};
   return fail(system_error(ErrorCode::unsupported_strategy, "memory_advice_is_accepted",
-                           "apply memory advice", local_->path(), done.error())
+                           "apply memory advice", file_->path(), done.error())
                   .at_offset(range.offset));
 }
 
 Result<void> MappedFile::drop_pages(const Mapping* mapping, const Range& range) const {
   // The page cache keeps mapped pages, so the pages of this mapping are dropped first.
   if (mapping != nullptr) HT_TRY(advise_pages(*mapping, {range.offset, range.bytes, Strategy::Advice::drop}));
-  if (range.advice != Strategy::Advice::evict || !local_) return {};
-  const auto done = local_->port().drop_cached(local_->handle(), range.offset, range.bytes);
+  if (range.advice != Strategy::Advice::evict || !file_) return {};
+  const auto done = file_->port().drop_cached(file_->handle(), range.offset, range.bytes);
   if (done) return {};
   return fail(system_error(ErrorCode::unsupported_strategy, "page_cache_can_be_evicted",
-                           "evict from the page cache", local_->path(), done.error()));
+                           "evict from the page cache", file_->path(), done.error()));
 }
 
 Result<bool> MappedFile::release(Memory& memory) {
@@ -326,10 +326,10 @@ Result<bool> MappedFile::release(Memory& memory) {
     if (window.use_count() > 1) {
       refusal = Error(ErrorCode::in_use, "mapping_is_not_in_use",
                       format_text("mapping is still in use: {} references", window.use_count() - 1))
-                    .at_path(local_->path().native())
+                    .at_path(file_->path().native())
                     .with_hint("release all tensors of this file first");
     } else if (const auto done = window->unmap(); !done) {
-      refusal = system_error(ErrorCode::unmap_failed, "mapping_can_be_unmapped", "unmap", local_->path(),
+      refusal = system_error(ErrorCode::unmap_failed, "mapping_can_be_unmapped", "unmap", file_->path(),
                              done.error());
     }
     if (refusal) {
@@ -344,10 +344,10 @@ Result<bool> MappedFile::release(Memory& memory) {
 
 Result<void> MappedFile::read(std::uint64_t offset, MutableBytes into) const {
   auto done = source_->read(offset, into);
-  if (done || !local_) return done;
+  if (done || !file_) return done;
   const std::uint64_t at = done.error().offset().value_or(offset);
   // If the file changed, for example shrank, that error is reported instead.
-  if (auto unchanged = local_->check_unchanged(); !unchanged) done = std::move(unchanged);
+  if (auto unchanged = file_->check_unchanged(); !unchanged) done = std::move(unchanged);
   auto error = std::move(done).error().at_offset(at);
   return fail(options_.tensor_at ? std::move(error).at_tensor(options_.tensor_at(at)) : std::move(error));
 }

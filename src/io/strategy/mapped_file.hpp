@@ -40,7 +40,7 @@ class MappedFile {
   [[nodiscard]] const Source& source() const noexcept { return *source_; }
   [[nodiscard]] const std::shared_ptr<const Source>& shared_source() const noexcept { return source_; }
   /// The source as a file, also on a network file system; null for any other source.
-  [[nodiscard]] const FileSource* local() const noexcept { return local_.get(); }
+  [[nodiscard]] const FileSource* file_source() const noexcept { return file_.get(); }
   /// Whether `map` can work: the source is a file or memory.
   [[nodiscard]] bool is_mappable() const noexcept { return is_mappable_; }
   /// Whether a request found that the address space has no room for the whole source.
@@ -103,7 +103,7 @@ class MappedFile {
   [[nodiscard]] Result<void> read_through(const Range& range) const;
 
   std::shared_ptr<const Source> source_;
-  std::shared_ptr<const FileSource> local_;
+  std::shared_ptr<const FileSource> file_;  // null if the source is not a file
   bool is_mappable_;
   MapOptions options_;
   mutable std::mutex mutex_;
