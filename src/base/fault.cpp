@@ -324,12 +324,15 @@ void touch(Bytes memory) noexcept {
   if (!memory.empty()) static_cast<void>(*static_cast<const volatile std::byte*>(&memory.back()));
 }
 
-void unblock_signal() noexcept {
+bool unblock_signal() noexcept {
 #ifdef SIGBUS
   sigset_t signals;
+  sigset_t before;
   sigemptyset(&signals);
   sigaddset(&signals, SIGBUS);
-  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  return pthread_sigmask(SIG_UNBLOCK, &signals, &before) == 0 && sigismember(&before, SIGBUS) == 1;
+#else
+  return false;
 #endif
 }
 

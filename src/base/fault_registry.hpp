@@ -59,8 +59,9 @@ class Range {
 void touch(Bytes memory) noexcept;
 
 /// Unblocks SIGBUS on the calling thread; the library's threads call it before they read. A fault on a thread
-/// that blocks SIGBUS terminates the process, and threads inherit their creator's mask.
-void unblock_signal() noexcept;
+/// that blocks SIGBUS terminates the process, and threads inherit their creator's mask. Returns whether the
+/// thread blocked SIGBUS.
+bool unblock_signal() noexcept;
 
 /// The addresses of adjacent pages.
 struct Pages {

@@ -202,15 +202,7 @@ detail::Pool* Workers::pool() noexcept {
 
 unsigned fork_count() noexcept { return detail::forks.load(std::memory_order_relaxed); }
 
-UnblockedSigbus::UnblockedSigbus() noexcept {
-#ifdef SIGBUS
-  sigset_t signals;
-  sigset_t before;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGBUS);
-  was_blocked_ = pthread_sigmask(SIG_UNBLOCK, &signals, &before) == 0 && sigismember(&before, SIGBUS) == 1;
-#endif
-}
+UnblockedSigbus::UnblockedSigbus() noexcept : was_blocked_(fault::unblock_signal()) {}
 
 UnblockedSigbus::~UnblockedSigbus() {
 #ifdef SIGBUS

@@ -53,7 +53,7 @@ class UnblockedSigbus {
   ~UnblockedSigbus();
 
  private:
-  bool was_blocked_ = false;
+  bool was_blocked_;
 };
 
 }  // namespace ht::inline v1

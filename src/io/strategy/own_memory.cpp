@@ -6,13 +6,14 @@
 #include <tuple>
 
 #include "base/format_text.hpp"
+#include "base/memory_hints.hpp"
 #include "io/port/port.hpp"
+#include "io/strategy/direct_file.hpp"
 
 namespace ht::inline v1::io {
 namespace {
 
-constexpr std::uint64_t huge_page_bytes = std::uint64_t{2} << 20;
-constexpr std::uint64_t buffer_alignment = 4096;
+constexpr std::uint64_t buffer_alignment = DirectFile::max_alignment;
 // Gaps up to this size are cheaper to read than to skip by starting another read.
 constexpr std::uint64_t max_gap_bytes = 16384;
 // Gaps up to this size are read even after a small read.

@@ -19,7 +19,7 @@
 namespace ht::inline v1::io {
 namespace {
 
-constexpr std::uint64_t read_alignment = 4096;
+constexpr std::uint64_t read_alignment = DirectFile::max_alignment;
 
 // Returns for each file whether a range of it is requested. Other files may be missing and are not opened.
 std::vector<bool> files_read(std::size_t files, std::span<const FileRange> ranges) {

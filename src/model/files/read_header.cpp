@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/format_text.hpp"
+#include "base/memory_hints.hpp"
 #include "io/file_source.hpp"
 
 namespace ht::inline v1 {
@@ -48,7 +49,6 @@ class Buffer {
     capacity_ = capacity;
   }
 
-  static constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
   static constexpr std::size_t min_large_bytes = std::size_t{1} << 20;
   io::Port* port_;
   Memory data_;
