@@ -139,6 +139,11 @@ TEST(GgufEdit, edits_keep_the_layout) {
   EXPECT_EQ(rule(aligned, {.key = "general.alignment"}), "edits_keep_the_layout");
   EXPECT_EQ(rule(aligned, {.key = "general.alignment", .value = "128"}), "edits_keep_the_layout");
   EXPECT_EQ(rule(aligned, {.key = "general.alignment", .value = "64"}), "") << "the value is unchanged";
+  auto padded = plain.bytes();
+  std::ranges::copy(after(padded, {{.key = "text", .value = ""}}).value().header, padded.begin());
+  const auto removed = after(padded, {{.key = std::string(pad_key)}});
+  ASSERT_FALSE(removed);
+  EXPECT_EQ(removed.error().rule(), "edits_keep_the_layout");
 }
 
 TEST(GgufEdit, padding_key_is_unused) {
@@ -151,7 +156,10 @@ TEST(GgufEdit, padding_key_is_unused) {
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code(), ErrorCode::duplicate_key);
     EXPECT_EQ(refused.error().rule(), "padding_key_is_unused");
-    EXPECT_EQ(refused.error().hint(), "remove or rename the key 'htensor.pad'");
+    EXPECT_EQ(refused.error().hint(), "remove the key: htensor meta FILE rm htensor.pad");
+    const auto padded = after(file.bytes(), {{.key = "text"}, {.key = std::string(pad_key)}}, grow);
+    ASSERT_TRUE(padded) << to_string(padded.error());
+    EXPECT_TRUE(without_padding(padded->catalog.metadata()).empty());
   }
   EXPECT_EQ(after(file.bytes(), {{.key = "text", .value = std::string(90, 'y')}})
                 ->catalog.metadata()

@@ -180,8 +180,7 @@ bool same(const std::optional<MetaValue>& a, const std::optional<MetaValue>& b) 
 Result<void> check_layout(const Metadata& metadata, const Metadata& other) {
   for (const auto& item : metadata) {
     const auto& [key, value] = item;
-    const bool is_layout = key == pad_key || describes_layout(item);
-    if (!is_layout || same(value, other.find(key))) continue;
+    if (!describes_layout(item) || same(value, other.find(key))) continue;
     return fail(
         Error(ErrorCode::bad_name, "edits_keep_the_layout",
               format_text("metadata key '{}' describes the file's layout and cannot be edited", to_utf8(key)))
@@ -219,7 +218,7 @@ Result<std::optional<std::uint64_t>> choose_pad(std::uint64_t free, const OldHea
                       format_text("metadata key '{}' has a value that is not padding, and the header needs "
                                   "padding of {} bytes",
                                   pad_key, free))
-                    .with_hint(format_text("remove or rename the key '{}'", pad_key)));
+                    .with_hint(format_text("remove the key: htensor meta FILE rm {}", pad_key)));
   }
   if (free >= pad_overhead) return free - pad_overhead;
   return fail(
