@@ -122,7 +122,6 @@ Outcome<std::string_view> Document::text(Value& value) {
 }
 
 std::optional<Problem> Document::check(Value& value, std::size_t depth) {  // NOLINT(misc-no-recursion)
-  if (depth > max_depth) return problem(describe_error(simdjson::DEPTH_ERROR));
   const auto pass_on = [](const Problem& found) { return found; };
   const auto error_of = [&](const auto& read) -> std::optional<Problem> {
     if (read.error() != simdjson::SUCCESS) return problem_of(read.error());
@@ -130,6 +129,8 @@ std::optional<Problem> Document::check(Value& value, std::size_t depth) {  // NO
   };
   Type type{};
   if (const auto error = value.type().get(type)) return problem_of(error);
+  const bool nests = type == Type::object || type == Type::array;
+  if (nests && depth > max_depth) return problem(describe_error(simdjson::DEPTH_ERROR));
   switch (type) {
     case Type::object:
       return each_field<Problem>(

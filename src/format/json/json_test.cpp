@@ -97,10 +97,15 @@ TEST(Json, unsigned_integers_are_digits_below_2_to_the_64) {
 }
 
 TEST(Json, depth_is_bounded) {
-  const auto nested = [](std::size_t depth) {
-    return "{\"a\":" + std::string(depth - 1, '[') + std::string(depth - 1, ']') + "}";
+  const auto nested = [](std::size_t depth, const std::string& innermost = "") {
+    return "{\"a\":" + std::string(depth - 1, '[') + innermost + std::string(depth - 1, ']') + "}";
   };
   EXPECT_EQ(read(nested(max_depth)), "a;");
+  for (const auto* const scalar : {"1", "\"text\"", "true", "null"}) {
+    EXPECT_EQ(read(nested(max_depth, scalar)), "a;") << scalar;
+    expect_refusal(nested(max_depth + 1, scalar));
+  }
+  expect_refusal(nested(max_depth, "{}"));
   expect_refusal(nested(max_depth + 1));
   expect_refusal(nested(100'000));
   std::string open = "{\"a\":" + std::string(100'000, '[') + "}";
