@@ -66,8 +66,9 @@ Result<const Format*> format_for(const std::filesystem::path& target, std::span<
   });
 }
 
-std::vector<Error> reader_warnings(std::string_view name, const Catalog& catalog) {
-  const auto* const format = find_format(name);
+std::vector<Error> reader_warnings(std::string_view name, const Catalog& catalog,
+                                   std::span<const Format> more) {
+  const auto* const format = find_format(name, more);
   if (format == nullptr || format->warnings == nullptr) return {};
   return format->warnings(catalog);
 }

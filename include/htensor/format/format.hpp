@@ -244,8 +244,10 @@ struct Format::EditedHeader {
 };
 
 /// Reasons why common readers reject a file of this catalog although the format allows it; for GGUF the
-/// reader is llama.cpp. Each is a warning, with its rule and a hint. May throw `std::bad_alloc`.
-[[nodiscard]] std::vector<Error> reader_warnings(std::string_view format, const Catalog& catalog);
+/// reader is llama.cpp. `more` are the caller's formats. Each is a warning, with its rule and a hint. May
+/// throw `std::bad_alloc`.
+[[nodiscard]] std::vector<Error> reader_warnings(std::string_view format, const Catalog& catalog,
+                                                 std::span<const Format> more = {});
 
 /// Returns the header and the layout of a file with the catalog's tensors, in catalog order. `would_lose` for
 /// data that the format cannot store, `misaligned` if the alignment or the block size is not a power of two.

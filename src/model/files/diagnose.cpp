@@ -159,7 +159,8 @@ std::vector<Error> warnings_of(const Catalog& catalog, std::span<const FileSize>
   check_entries(warnings, catalog, files);
   check_overlaps(warnings, catalog, files);
   check_trailing(warnings, catalog, files, formats);
-  for (auto& warning : reader_warnings(catalog.format(), catalog)) warnings.push_back(std::move(warning));
+  for (auto& warning : reader_warnings(catalog.format(), catalog, formats))
+    warnings.push_back(std::move(warning));
   return warnings;
 }
 

@@ -76,6 +76,15 @@ TEST(Diagnoses, names_fit_ggml) {
   EXPECT_EQ(rules(catalog_of("irpa", {entry(name, 0)})), Rules{});
 }
 
+TEST(Diagnoses, warnings_of_a_callers_format_are_included) {
+  auto format = *find_format("gguf");
+  format.name = "mine";
+  const auto catalog = catalog_of("mine", {entry(std::string(64, 'n'), 0)});
+  const auto warnings = warnings_of(catalog, std::array{FileSize{"f", 4}}, std::array{format});
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_EQ(warnings[0].rule(), "names_fit_ggml");
+}
+
 TEST(Diagnoses, metadata_names_the_architecture) {
   EXPECT_EQ(rules(catalog_of("gguf", {entry("a", 0)}, ""), 4), Rules{"metadata_names_the_architecture"});
   EXPECT_EQ(rules(catalog_of("irpa", {entry("a", 0)}, "")), Rules{});
