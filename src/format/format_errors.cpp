@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <htensor/dtype/packed.hpp>
 
 namespace ht::inline v1 {
 namespace {
@@ -59,6 +60,16 @@ Result<void> check_plain(const Entry& entry, std::string_view format) {
                                  "tensor '{}': {} cannot store its note", entry.name, format));
   }
   return {};
+}
+
+Result<void> check_data_size(const Entry& entry) {
+  const auto dtype = find_dtype(entry.dtype);
+  if (!dtype || dense_bytes(entry.dims, dtype->bits) == entry.bytes) return {};
+  return fail(Error(ErrorCode::size_mismatch, "data_size_matches_the_shape",
+                    format_text("tensor '{}', {} [{}]: data of {} bytes does not match the shape", entry.name,
+                                dtype->name, fmt::join(entry.dims, ", "), entry.bytes))
+                  .at_tensor(entry.name)
+                  .with_hint("pass the dtype and shape of the data"));
 }
 
 Result<void> check_no_metadata(const Catalog& catalog, std::string_view format) {

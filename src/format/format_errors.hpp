@@ -61,6 +61,10 @@ template <class... Args>
 /// can store more clears these members in a copy first. `format` is the name for the message.
 [[nodiscard]] Result<void> check_plain(const Entry& entry, std::string_view format);
 
+/// `size_mismatch` unless the data of a dense tensor has the size of its dtype and shape. The size of a
+/// user-defined dtype is not known here, so any size is accepted.
+[[nodiscard]] Result<void> check_data_size(const Entry& entry);
+
 /// `would_lose` if the catalog has metadata, for formats without metadata.
 [[nodiscard]] Result<void> check_no_metadata(const Catalog& catalog, std::string_view format);
 

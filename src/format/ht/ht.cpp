@@ -244,6 +244,7 @@ Result<EncodedFile> encode(const Catalog& catalog, const EncodeOptions& layout) 
         would_lose_error("ht_carries_at_most_8_dimensions", entry, "convert to safetensors or IRPA instead",
                          "tensor '{}': rank {} exceeds ht's limit of 8", entry.name, entry.dims.size()));
   }
+  HT_TRY(check_data_size(entry));
   // The width of a user dtype is not known here; the size is set from the entry.
   auto header = HT_TRY(describe({.tag = entry.dtype, .name = "bytes", .bits = 8}, entry.dims));
   header.data_bytes = entry.bytes;

@@ -112,10 +112,22 @@ TEST(HtFormat, ht_carries_at_most_8_dimensions) {
 }
 
 TEST(HtFormat, encoded_size_fits_64_bits) {
-  const auto encoded = encode(catalog_of({{.name = "t", .dtype = U8::tag, .bytes = UINT64_MAX}}), {});
+  // The library does not know the width of a user's dtype.
+  const auto encoded = encode(catalog_of({{.name = "t", .dtype = user_tag(3), .bytes = UINT64_MAX}}), {});
   ASSERT_FALSE(encoded);
   EXPECT_EQ(encoded.error().code(), ErrorCode::size_overflow);
   EXPECT_EQ(encoded.error().rule(), "encoded_size_fits_64_bits");
+}
+
+TEST(HtFormat, data_size_matches_the_shape) {
+  const std::vector<std::int64_t> dims{3};
+  for (const std::uint64_t bytes : std::array<std::uint64_t, 5>{0, 5, 11, 13, UINT64_MAX}) {
+    const auto encoded =
+        encode(catalog_of({{.name = "t", .dtype = F32::tag, .dims = dims, .bytes = bytes}}), {});
+    ASSERT_FALSE(encoded) << bytes;
+    EXPECT_EQ(encoded.error().code(), ErrorCode::size_mismatch);
+    EXPECT_EQ(encoded.error().rule(), "data_size_matches_the_shape");
+  }
 }
 
 // Any valid header: a dtype, dims whose product fits, an aligned offset, with or without a checksum.

@@ -462,18 +462,19 @@ Result<EncodedFile> encode(const Catalog& catalog, const EncodeOptions& layout) 
   const Entry entry = catalog[0];
   const auto descr = HT_TRY(descr_for(entry));
   HT_TRY(check_rank(entry));
+  HT_TRY(check_data_size(entry));
   const std::uint64_t alignment = std::max(layout.alignment, data_alignment);
   HT_TRY(check_alignment(alignment));
   const std::string dict = dict_of(entry, descr);
   const auto data_offset = [&](std::uint64_t preamble) {
-    return checked::align_up(preamble + dict.size() + std::string_view(" \n").size(), alignment);
+    return *checked::align_up(preamble + dict.size() + std::string_view(" \n").size(), alignment);
   };
   const auto offset_if_short = data_offset(short_preamble);
-  const bool is_long = offset_if_short && *offset_if_short - short_preamble > UINT16_MAX;
+  const bool is_long = offset_if_short - short_preamble > UINT16_MAX;
   const auto begin = is_long ? data_offset(long_preamble) : offset_if_short;
-  const auto end = begin ? checked::add(*begin, entry.bytes) : std::nullopt;
-  if (!end) return fail(file_too_large());
-  return EncodedFile{.header = encode_header(dict, *begin, is_long), .offsets = {begin}, .file_bytes = *end};
+  // Cannot overflow: the data size has 63 bits, and the alignment and the dict have at most 2 MiB.
+  return EncodedFile{
+      .header = encode_header(dict, begin, is_long), .offsets = {begin}, .file_bytes = begin + entry.bytes};
 }
 
 }  // namespace ht::inline v1::format_npy

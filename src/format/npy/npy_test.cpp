@@ -82,11 +82,13 @@ TEST(Npy, pads_the_header_like_numpy) {
   dims = Dims(13, 1);
   dims.push_back(100);
   entry.dims = dims;
+  entry.bytes = 100;
   EXPECT_EQ(header_of(entry).size(), 192U);
   // In column-major order the last dimension may grow. It already has 7 digits, so it needs less room.
   dims = Dims(13, 1);
   dims.push_back(1234567);
   entry.dims = dims;
+  entry.bytes = 1234567;
   EXPECT_EQ(header_of(entry).size(), 192U);
   entry.order = ElementOrder::column_major;
   EXPECT_EQ(header_of(entry).size(), 128U);
@@ -280,10 +282,26 @@ TEST(Npy, npy_alignment_is_within_the_limit) {
   }
 }
 
-TEST(Npy, encoded_size_fits_64_bits) {
-  const auto encoded = encode(catalog_of({.name = "w", .dtype = U8::tag, .bytes = UINT64_MAX}), {});
-  ASSERT_FALSE(encoded);
-  EXPECT_EQ(encoded.error().rule(), "encoded_size_fits_64_bits");
+TEST(Npy, data_size_matches_the_shape) {
+  const Dims dims{3};
+  for (const std::uint64_t bytes : std::array<std::uint64_t, 5>{0, 5, 11, 13, UINT64_MAX}) {
+    const auto encoded =
+        encode(catalog_of({.name = "w", .dtype = F32::tag, .dims = dims, .bytes = bytes}), {});
+    ASSERT_FALSE(encoded) << bytes;
+    EXPECT_EQ(encoded.error().code(), ErrorCode::size_mismatch);
+    EXPECT_EQ(encoded.error().rule(), "data_size_matches_the_shape");
+    EXPECT_EQ(encoded.error().tensor(), "w");
+  }
+}
+
+TEST(Npy, largest_array_can_be_encoded) {
+  // Its file size fits 64 bits with every alignment.
+  const Dims dims{INT64_MAX};
+  const auto catalog =
+      catalog_of({.name = "w", .dtype = U8::tag, .dims = dims, .bytes = std::uint64_t{INT64_MAX}});
+  const auto encoded = encode(catalog, {.alignment = std::uint64_t{1} << 20});
+  ASSERT_TRUE(encoded);
+  EXPECT_EQ(encoded->file_bytes, (std::uint64_t{1} << 20) + INT64_MAX);
 }
 
 }  // namespace

@@ -53,14 +53,7 @@ Result<void> append_tensor(std::string& out, const Entry& entry, std::uint64_t b
                                  "tensor '{}': rank {} exceeds the limit of {} for safetensors", entry.name,
                                  entry.dims.size(), max_rank));
   }
-  const auto bytes = dense_bytes(entry.dims, dtype->bits);
-  if (bytes != entry.bytes) {
-    return fail(Error(ErrorCode::size_mismatch, "data_size_matches_the_shape",
-                      format_text("tensor '{}', {} [{}]: data of {} bytes does not match the shape",
-                                  entry.name, dtype->name, fmt::join(entry.dims, ", "), entry.bytes))
-                    .at_tensor(entry.name)
-                    .with_hint("pass the dtype and shape of the data"));
-  }
+  HT_TRY(check_data_size(entry));
   if (!fills_whole_bytes(entry.dims, dtype->bits)) {
     return fail(
         would_lose_error("safetensors_has_whole_bytes", entry, "convert to IRPA or ht instead",
