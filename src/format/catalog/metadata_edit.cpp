@@ -70,10 +70,15 @@ bool append_scalar(Writer& out, MetaType type, std::string_view text) {
 bool is_real(MetaType type) { return type == MetaType::f32 || type == MetaType::f64; }
 
 // NaN and infinities are strings in JSON, as in the program's output.
+bool is_non_finite(std::string_view text) {
+  return text == "NaN" || text == "Infinity" || text == "-Infinity";
+}
+
 bool append_element(Writer& out, MetaType type, json::Document& document, json::Value& element) {
   if (document.is(element, json::Type::string)) {
     const auto text = document.text(element);
-    return text && (type == MetaType::string || is_real(type)) && append_scalar(out, type, *text);
+    const bool is_value = text && (type == MetaType::string || (is_real(type) && is_non_finite(*text)));
+    return is_value && append_scalar(out, type, *text);
   }
   const auto expected = type == MetaType::boolean ? json::Type::boolean : json::Type::number;
   if (type == MetaType::string || !document.is(element, expected)) return false;

@@ -115,6 +115,12 @@ TEST(MetadataEdit, value_matches_its_type) {
       {"[[1]]", {MetaType::array, MetaType::u8}},
       {"[[1]]", {MetaType::array, MetaType::array}},
       {"[null]", {MetaType::array, MetaType::f32}},
+      {R"(["1.5"])", {MetaType::array, MetaType::f32}},
+      {R"([1.5, "1.5"])", {MetaType::array, MetaType::f64}},
+      {R"(["nan"])", {MetaType::array, MetaType::f64}},
+      {R"(["inf"])", {MetaType::array, MetaType::f32}},
+      {R"(["+Infinity"])", {MetaType::array, MetaType::f64}},
+      {R"([""])", {MetaType::array, MetaType::f64}},
       {"", {MetaType::array, MetaType::f32}},
   };
   for (const auto& [text, type] : bad) {
