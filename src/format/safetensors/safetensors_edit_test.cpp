@@ -93,6 +93,24 @@ TEST(SafetensorsEdit, metadata_fits_the_padding) {
   EXPECT_NE(refused.error().hint().find("--no-grow"), std::string_view::npos);
 }
 
+TEST(SafetensorsEdit, safetensors_header_can_be_read) {
+  const auto catalog = std::get<Catalog>(parse(safetensors_file("{}"), 10).value());
+  const auto rule_of_edit = [&](std::size_t json_bytes, const std::string& value) -> std::string {
+    // The space is in the middle of the JSON, so that an edit cannot use it.
+    std::string file(8, '\0');
+    file += R"({"__metadata__":{"k":"value"},)";
+    const std::string end = std::string(tensor) + "}";
+    file.append(8 + json_bytes - file.size() - end.size(), ' ');
+    file += end;
+    store_le(std::as_writable_bytes(std::span(file)), std::uint64_t{json_bytes});
+    const auto edited = edit({bytes_of(file), file.size(), catalog, metadata_of({{"k", value}}), true});
+    return edited ? "" : std::string(edited.error().rule());
+  };
+  EXPECT_EQ(rule_of_edit(1000, "longer"), "");
+  EXPECT_EQ(rule_of_edit(default_max_header_bytes, "longer"), "safetensors_header_can_be_read");
+  EXPECT_EQ(rule_of_edit(default_max_header_bytes + 1, "short"), "") << "the header keeps its size";
+}
+
 TEST(SafetensorsEdit, grows_by_whole_blocks_with_slack) {
   for (const std::size_t begin :
        {std::size_t{101}, std::size_t{128}, std::size_t{4096}, std::size_t{65536}}) {

@@ -88,6 +88,14 @@ std::optional<std::uint64_t> begin_of_data(const Catalog& catalog, std::uint64_t
   return checked::align_up(header_end, 8);
 }
 
+Result<void> check_header_bytes(std::uint64_t header_bytes, std::string_view hint) {
+  if (header_bytes <= default_max_header_bytes) return {};
+  return fail(Error(ErrorCode::header_too_large, "safetensors_header_can_be_read",
+                    format_text("header would have {} bytes but readers accept at most {}", header_bytes,
+                                default_max_header_bytes))
+                  .with_hint(hint));
+}
+
 struct TextRange {
   std::size_t begin = 0;
   std::size_t end = 0;
@@ -245,12 +253,7 @@ Result<EncodedFile> encode(const Catalog& catalog, const EncodeOptions& layout) 
   const auto file_bytes = end && data_begin ? checked::add(*end, *data_begin) : std::nullopt;
   if (!file_bytes) return fail(file_too_large());
   const std::uint64_t header_bytes = *data_begin - sizeof(std::uint64_t);
-  if (header_bytes > default_max_header_bytes) {
-    return fail(Error(ErrorCode::header_too_large, "safetensors_header_can_be_read",
-                      format_text("header would have {} bytes but readers accept at most {}", header_bytes,
-                                  default_max_header_bytes))
-                    .with_hint("use --shard-size, or a smaller --align"));
-  }
+  HT_TRY(check_header_bytes(header_bytes, "use --shard-size, or a smaller --align"));
   header.resize(static_cast<std::size_t>(*data_begin), ' ');
   const Bytes bytes = bytes_of(header);
   encoded.header.assign(bytes.begin(), bytes.end());
@@ -268,6 +271,10 @@ Result<Format::EditedHeader> edit(const Format::HeaderEdit& edit) {
   const std::string text = HT_TRY(with_metadata(as_text(*old), edit.metadata));
   Format::EditedHeader header{.bytes = {}, .replaced_bytes = length_bytes + length};
   const auto begin = HT_TRY(data_begin_for(length_bytes + text.size(), header.replaced_bytes, edit));
+  if (begin > header.replaced_bytes) {
+    HT_TRY(check_header_bytes(begin - length_bytes,
+                              "set shorter values, or remove keys: htensor meta FILE rm KEY"));
+  }
   header.bytes.resize(static_cast<std::size_t>(begin), std::byte{' '});
   store_le(MutableBytes(header.bytes), begin - length_bytes);
   std::ranges::copy(bytes_of(text), header.bytes.begin() + length_bytes);
