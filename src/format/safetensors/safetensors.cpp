@@ -187,8 +187,10 @@ Result<ParseResult> parse(const FileParts& parts, std::uint64_t file_bytes, cons
   const auto length = HT_TRY(read_length(prefix, file_bytes, options));
   const std::uint64_t data_begin = length_bytes + length;
   // Some extra bytes, if the file has them, let simdjson read the text without a copy.
-  if (prefix.size() < data_begin)
-    return Need{0, std::min(file_bytes, data_begin + simdjson::SIMDJSON_PADDING)};
+  if (prefix.size() < data_begin) {
+    const auto padded = checked::add<std::uint64_t>(data_begin, simdjson::SIMDJSON_PADDING);
+    return Need{0, std::min(file_bytes, padded.value_or(file_bytes))};
+  }
   const Bytes text = prefix.subspan(length_bytes, static_cast<std::size_t>(length));
   const Bytes bytes_after = prefix.subspan(static_cast<std::size_t>(data_begin));
   auto tensors = HT_TRY(ItemReader(HT_TRY(read_header(text, bytes_after, options)), text).read());

@@ -143,6 +143,14 @@ TEST(Safetensors, requests_the_header_and_parser_padding) {
   EXPECT_EQ(std::get<Catalog>(*parse(Bytes(file).first(need.bytes), file.size())).size(), 1U);
 }
 
+TEST(Safetensors, requests_the_whole_header_of_the_largest_file) {
+  std::vector<std::byte> length(8);
+  store_le(MutableBytes(length), UINT64_MAX - 8);
+  const auto requested = parse(length, UINT64_MAX, {.max_header_bytes = UINT64_MAX});
+  ASSERT_TRUE(requested);
+  EXPECT_EQ(std::get<Need>(*requested).bytes, UINT64_MAX);
+}
+
 TEST(Safetensors, is_recognized_by_its_length_and_brace) {
   const auto file = safetensors_file("{}");
   EXPECT_TRUE(looks_like(file, file.size()));
