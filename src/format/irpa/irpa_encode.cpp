@@ -41,7 +41,8 @@ Result<std::string> metadata_of(const Entry& entry, bool tensor_notes) {
     if (is_described(entry, read_description(entry.note, entry.bytes, scratch)))
       return std::string(entry.note);
     return fail(would_lose_error(
-        "irpa_note_matches_the_type", entry, "remove the tensor's note",
+        "irpa_note_matches_the_type", entry,
+        "clear Entry::note, or set the dtype and shape that it describes",
         "tensor '{}': its note contradicts its dtype or shape, and IRPA has one field for both", entry.name));
   }
   if (!entry.is_typed() || !tensor_notes) return std::string();

@@ -311,6 +311,7 @@ TEST(Irpa, irpa_note_matches_the_type) {
     EXPECT_EQ(encoded.error().code(), ErrorCode::would_lose);
     EXPECT_EQ(encoded.error().rule(), "irpa_note_matches_the_type");
     EXPECT_EQ(encoded.error().tensor(), "t");
+    EXPECT_EQ(encoded.error().hint(), "clear Entry::note, or set the dtype and shape that it describes");
   }
 }
 
