@@ -30,7 +30,7 @@ SealLocation seal_location_of(const Path& model, std::span<const Format> formats
   const auto numbered = parse_numbered_name(name);
   const auto* const format = numbered ? format_of_extension(numbered->extension, formats) : nullptr;
   if (format != nullptr && format->sharding == Format::Sharding::parts)
-    file.replace_filename(numbered->of(1));
+    file.replace_filename(numbered->name_of_part(1));
   auto seal = file;
   seal += ".htseal";
   return {.seal = std::move(seal), .file = std::move(file)};

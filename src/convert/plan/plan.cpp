@@ -295,7 +295,8 @@ class Planner {
       const SplitInfo part{.number = i, .count = name.count, .tensors = tensors_.size()};
       const auto metadata = HT_TRY(metadata_of_shard(format_.sharding, metadata_, part));
       const auto catalog = HT_TRY(catalog_of(shards[i], metadata, source_, format_));
-      plan_.files.push_back(HT_TRY(plan_file(target_.parent_path() / name.of(i + 1), shards[i], catalog)));
+      plan_.files.push_back(
+          HT_TRY(plan_file(target_.parent_path() / name.name_of_part(i + 1), shards[i], catalog)));
     }
     if (format_.sharding == Format::Sharding::index) plan_index(shards, name);
     return {};
@@ -315,7 +316,7 @@ class Planner {
   }
 
   void plan_index(const std::vector<std::span<const TargetTensor>>& shards, const NumberedName& name) {
-    ShardIndex index{.files = name.all(), .tensors = {}, .file_of = {}};
+    ShardIndex index{.files = name.names(), .tensors = {}, .file_of = {}};
     std::uint64_t total = 0;
     for (std::uint32_t i = 0; i < shards.size(); ++i) {
       for (const auto& tensor : shards[i]) {

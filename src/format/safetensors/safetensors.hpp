@@ -25,9 +25,6 @@ inline constexpr std::size_t max_rank = 64;
 /// The bytes that the reference writer produces for tensors in this order.
 [[nodiscard]] Result<EncodedFile> encode(const Catalog& catalog, const EncodeOptions& layout = {});
 
-/// Appends `"__metadata__":{…}`. `would_lose` for values that are not strings.
-[[nodiscard]] Result<void> append_metadata(std::string& out, const Metadata& metadata);
-
 /// Replaces the metadata in the JSON, keeps all other members byte for byte, and pads the header with spaces.
 [[nodiscard]] Result<Format::EditedHeader> edit(const Format::HeaderEdit& edit);
 

@@ -76,6 +76,29 @@ Result<void> append_tensor(std::string& out, const Entry& entry, std::uint64_t b
   return {};
 }
 
+// Appends `"__metadata__":{…}`. `would_lose` for values that are not strings.
+Result<void> append_metadata(std::string& out, const Metadata& metadata) {
+  out += R"("__metadata__":{)";
+  for (std::size_t i = 0; i < metadata.size(); ++i) {
+    const auto [key, value] = metadata[i];
+    const auto text = value.text();
+    if (!is_utf8(key) || (text && !is_utf8(*text)))
+      return fail(invalid_utf8("metadata key or value", key, "convert to GGUF or IRPA instead"));
+    if (!text) {
+      return fail(Error(ErrorCode::would_lose, "safetensors_metadata_values_are_strings",
+                        format_text("metadata key '{}' has type {} but safetensors stores only strings", key,
+                                    to_string(value.type())))
+                      .with_hint("convert to GGUF or IRPA instead"));
+    }
+    if (i > 0) out += ',';
+    append_json_string(out, key);
+    out += ':';
+    append_json_string(out, *text);
+  }
+  out += '}';
+  return {};
+}
+
 std::optional<std::uint64_t> begin_of_data(const Catalog& catalog, std::uint64_t header_end,
                                            const EncodeOptions& layout) {
   if (layout.block_bytes == 0)
@@ -204,28 +227,6 @@ bool precedes(const Entry& a, const Entry& b) {
   const int rank_a = canonical_rank(a.dtype);
   const int rank_b = canonical_rank(b.dtype);
   return rank_a != rank_b ? rank_a > rank_b : a.name < b.name;
-}
-
-Result<void> append_metadata(std::string& out, const Metadata& metadata) {
-  out += R"("__metadata__":{)";
-  for (std::size_t i = 0; i < metadata.size(); ++i) {
-    const auto [key, value] = metadata[i];
-    const auto text = value.text();
-    if (!is_utf8(key) || (text && !is_utf8(*text)))
-      return fail(invalid_utf8("metadata key or value", key, "convert to GGUF or IRPA instead"));
-    if (!text) {
-      return fail(Error(ErrorCode::would_lose, "safetensors_metadata_values_are_strings",
-                        format_text("metadata key '{}' has type {} but safetensors stores only strings", key,
-                                    to_string(value.type())))
-                      .with_hint("convert to GGUF or IRPA instead"));
-    }
-    if (i > 0) out += ',';
-    append_json_string(out, key);
-    out += ':';
-    append_json_string(out, *text);
-  }
-  out += '}';
-  return {};
 }
 
 Result<EncodedFile> encode(const Catalog& catalog, const EncodeOptions& layout) {

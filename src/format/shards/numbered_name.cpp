@@ -47,15 +47,15 @@ Result<void> check_keys(const Catalog& catalog) {
 
 }  // namespace
 
-std::string NumberedName::of(std::uint32_t other) const {
-  return fmt::format("{}-{:05}-of-{:05}{}", stem, other, count, extension);
+std::string NumberedName::name_of_part(std::uint32_t part) const {
+  return fmt::format("{}-{:05}-of-{:05}{}", stem, part, count, extension);
 }
 
-std::vector<std::string> NumberedName::all() const {
-  std::vector<std::string> names;
-  names.reserve(count);
-  for (std::uint32_t i = 1; i <= count; ++i) names.push_back(of(i));
-  return names;
+std::vector<std::string> NumberedName::names() const {
+  std::vector<std::string> all;
+  all.reserve(count);
+  for (std::uint32_t i = 1; i <= count; ++i) all.push_back(name_of_part(i));
+  return all;
 }
 
 std::optional<NumberedName> parse_numbered_name(std::string_view file_name) {

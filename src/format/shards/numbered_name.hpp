@@ -22,10 +22,10 @@ struct NumberedName {
   /// Including its dot.
   std::string extension;
 
-  /// The name of another part.
-  [[nodiscard]] std::string of(std::uint32_t other) const;
+  /// The name of the part with this number.
+  [[nodiscard]] std::string name_of_part(std::uint32_t part) const;
   /// The names of all parts, in order.
-  [[nodiscard]] std::vector<std::string> all() const;
+  [[nodiscard]] std::vector<std::string> names() const;
   friend bool operator==(const NumberedName&, const NumberedName&) = default;
 };
 

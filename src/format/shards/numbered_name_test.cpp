@@ -9,7 +9,7 @@ TEST(NumberedName, is_parsed_and_formatted) {
   const auto name = parse_numbered_name("model-00002-of-00004.safetensors");
   ASSERT_TRUE(name);
   EXPECT_EQ(*name, (NumberedName{"model", 2, 4, ".safetensors"}));
-  EXPECT_EQ(name->of(3), "model-00003-of-00004.safetensors");
+  EXPECT_EQ(name->name_of_part(3), "model-00003-of-00004.safetensors");
   EXPECT_EQ(parse_numbered_name("a-b.c-00001-of-00001.gguf")->stem, "a-b.c");
   EXPECT_EQ(parse_numbered_name("x-99999-of-99999.gguf")->count, 99'999U);
 }

@@ -130,7 +130,7 @@ Result<ModelFiles> open_file(const Path& path, std::shared_ptr<const io::FileSou
     return index ? open_indexed(path, *index, options, view) : std::move(model);
   }
   if (const auto split = HT_TRY(split_of(*model, options))) {
-    const auto paths = paths_in(path.parent_path(), parse_numbered_name(path.filename().string())->all());
+    const auto paths = paths_in(path.parent_path(), parse_numbered_name(path.filename().string())->names());
     return join_split(path, *split, HT_TRY(open_shards(paths, options, view)), options);
   }
   return model;
@@ -272,7 +272,7 @@ Result<std::vector<Path>> files_of_model(const Path& path, const OpenOptions& op
     const auto index = HT_TRY(read_index(file, options, view));
     const auto numbered = parse_numbered_name(file.filename().string());
     if (!index && !numbered) return std::vector{file};
-    return paths_in(file.parent_path(), index ? index->files : numbered->all());
+    return paths_in(file.parent_path(), index ? index->files : numbered->names());
   });
 }
 

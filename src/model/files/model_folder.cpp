@@ -155,10 +155,10 @@ std::vector<FolderModel> group_files(const Path& folder, const Names& weights, c
       models[joins ? "*" + std::string(format->extension) : name].files.push_back(folder / name);
       continue;
     }
-    auto& model = models[numbered->of(0)];
+    auto& model = models[numbered->name_of_part(0)];
     if (model.is_numbered) continue;
     model.is_numbered = true;
-    for (const auto& part : numbered->all()) model.files.push_back(folder / part);
+    for (const auto& part : numbered->names()) model.files.push_back(folder / part);
   }
   std::vector<FolderModel> found;
   found.reserve(models.size());

@@ -75,7 +75,7 @@ Result<void> check_numbering(const std::filesystem::path& path, const ShardIndex
   for (const auto& file : index.files) {
     const auto numbered = parse_numbered_name(file);
     if (!numbered) continue;
-    auto unnamed = numbered->all();
+    auto unnamed = numbered->names();
     // Both lists are sorted.
     std::erase_if(unnamed, [&](const auto& name) { return std::ranges::binary_search(index.files, name); });
     if (unnamed.empty()) continue;

@@ -65,7 +65,7 @@ class SplitGguf : public ::testing::Test {
     write(3, {.number = 2, .names = {"d"}});
   }
   std::filesystem::path path(std::uint32_t number) const {
-    return folder_.path() / NumberedName{"m", number, 3, ".gguf"}.of(number);
+    return folder_.path() / NumberedName{"m", number, 3, ".gguf"}.name_of_part(number);
   }
   void write(std::uint32_t number, const Part& part, bool has_split_keys = true) {
     write_file(path(number), gguf(part, has_split_keys));
