@@ -2,34 +2,18 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <htensor/model/model.hpp>
 #include <map>
-#include <sstream>
 
 #include "testing/shared_folder.hpp"
 
 namespace ht::corpus_test {
 namespace {
 
+using ht::testing::rows_of;
+
 // The reference readers of other projects for the formats of this library.
 constexpr std::array<std::string_view, 3> references{"st-rust", "ggml-data", "iree-dump"};
-
-// Returns the rows of a tab-separated table below its heading, each with as many cells as the heading.
-std::vector<std::vector<std::string>> rows_of(const std::filesystem::path& path) {
-  std::vector<std::vector<std::string>> rows;
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    std::vector<std::string> cells;
-    std::istringstream in(line + '\t');
-    for (std::string cell; std::getline(in, cell, '\t');) cells.push_back(cell);
-    if (!rows.empty()) cells.resize(rows[0].size());
-    rows.push_back(std::move(cells));
-  }
-  EXPECT_GT(rows.size(), 1U) << path;
-  if (!rows.empty()) rows.erase(rows.begin());
-  return rows;
-}
 
 // Whether this library reads the formats of the reference reader.
 bool is_read(std::string_view reference) {

@@ -2,10 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -16,22 +13,8 @@
 namespace ht::format_gguf::gguf_corpus_test {
 namespace {
 
+using ht::testing::rows_of;
 using Rows = std::vector<std::vector<std::string>>;
-
-/// Returns the rows of a tab-separated table below its heading.
-Rows rows_of(const std::filesystem::path& path) {
-  Rows rows;
-  std::ifstream in(path);
-  std::string line;
-  std::getline(in, line);
-  while (std::getline(in, line)) {
-    std::vector<std::string> cells;
-    std::istringstream cut(line);
-    for (std::string cell; std::getline(cut, cell, '\t');) cells.push_back(cell);
-    rows.push_back(cells);
-  }
-  return rows;
-}
 
 bool is_gguf(const std::vector<std::string>& row) { return row.at(0).ends_with(".gguf"); }
 

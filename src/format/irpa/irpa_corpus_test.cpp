@@ -2,42 +2,22 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <map>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "format/irpa/irpa.hpp"
 #include "testing/shared_folder.hpp"
+#include "testing/temporary_folder.hpp"
 
 namespace ht::format_irpa::irpa_corpus_test {
 namespace {
 
-std::vector<std::byte> bytes_of_file(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const auto bytes = bytes_of(text);
-  return {bytes.begin(), bytes.end()};
-}
-
-// Returns the rows of a tab-separated table below its heading.
-std::vector<std::vector<std::string>> rows_of(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  std::vector<std::vector<std::string>> rows;
-  std::string line;
-  std::getline(file, line);
-  while (std::getline(file, line)) {
-    auto& row = rows.emplace_back();
-    std::istringstream cells(line);
-    for (std::string cell; std::getline(cells, cell, '\t');) row.push_back(cell);
-  }
-  return rows;
-}
+using ht::testing::read_file;
+using ht::testing::rows_of;
 
 Catalog catalog_of(const std::filesystem::path& path) {
-  const auto file = bytes_of_file(path);
+  const auto file = read_file(path);
   auto parsed = ht::parse(file, file.size());
   EXPECT_TRUE(parsed) << path << (parsed ? "" : to_string(parsed.error()));
   return std::get<Catalog>(*std::move(parsed));
@@ -49,7 +29,7 @@ TEST(IrpaCorpus, verdicts_match_the_reference) {
   for (const auto& row : rows_of(corpus / "expected.tsv")) {
     if (!row[0].ends_with(".irpa")) continue;
     ++archives;
-    const auto file = bytes_of_file(corpus / row[0]);
+    const auto file = read_file(corpus / row[0]);
     EXPECT_EQ(ht::parse(file, file.size()).has_value(), row[1] == "accept") << row[0];
     EXPECT_EQ(ht::parse(file, file.size(), {.allow_incomplete = true}).has_value(), row[2] == "accept")
         << row[0];
@@ -80,7 +60,7 @@ TEST(IrpaCorpus, encoding_matches_the_iree_builder) {
   HT_SHARED_OR_SKIP(corpus, "corpus/irpa/iree");
   for (const auto& each : std::filesystem::directory_iterator(corpus)) {
     SCOPED_TRACE(each.path());
-    auto file = bytes_of_file(each.path());
+    auto file = read_file(each.path());
     const auto catalog = catalog_of(each.path());
     const auto encoded = encode(catalog, {.tensor_notes = false});
     ASSERT_TRUE(encoded);

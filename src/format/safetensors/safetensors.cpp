@@ -13,11 +13,6 @@
 namespace ht::inline v1::format_safetensors {
 namespace {
 
-bool is_white_space(std::byte byte) {
-  return byte == std::byte{' '} || byte == std::byte{'\t'} || byte == std::byte{'\n'} ||
-         byte == std::byte{'\r'};
-}
-
 struct Tensors {
   CatalogBuilder builder{"safetensors"};
   /// The end of the data if the tensors are adjacent in the order of the header, as is usual.
@@ -162,12 +157,12 @@ Result<std::uint64_t> read_length(Bytes prefix, std::uint64_t file_bytes, const 
 bool looks_like(Bytes prefix, std::uint64_t file_bytes) {
   if (prefix.size() < length_bytes) return false;
   const auto length = load_le<std::uint64_t>(prefix);
-  const Bytes text = prefix.subspan(length_bytes);
-  const auto first = std::ranges::find_if_not(text, is_white_space);
-  const bool begins_with_brace = first != text.end() && *first == std::byte{'{'};
+  const std::string_view text = as_text(prefix.subspan(length_bytes));
+  const auto first = text.find_first_not_of(json::white_space);
+  const bool begins_with_brace = first != std::string_view::npos && text[first] == '{';
   // Eight printable characters are the start of a text and not a length.
-  const bool is_text = std::ranges::all_of(prefix.first(length_bytes), [](std::byte b) {
-    return (b >= std::byte{0x20} && b < std::byte{0x7F}) || is_white_space(b);
+  const bool is_text = std::ranges::all_of(as_text(prefix.first(length_bytes)), [](char c) {
+    return (c >= 0x20 && c < 0x7F) || json::white_space.find(c) != std::string_view::npos;
   });
   if (begins_with_brace && !is_text) return true;
   // Otherwise a plausible length is enough, even if the header is damaged or truncated, unless the file is of
