@@ -126,6 +126,12 @@ inline Step on(const Resident& /*state*/, const ReleaseDone& /*event*/) { return
   });
 }
 
+/// Whether the answer to a map request is valid in this state. Another thread may change the state between
+/// request and answer.
+[[nodiscard]] inline bool accepts_map_done(const State& state) noexcept {
+  return std::visit([](const auto& current) { return requires { on(current, MapDone{}); }; }, state);
+}
+
 [[nodiscard]] inline TensorResidency::Residence residence_of(const State& state) noexcept {
   return static_cast<TensorResidency::Residence>(state.index());
 }

@@ -125,8 +125,8 @@ Result<io::Strategy::MapDone> ResidencyShell::map(std::size_t tensor, std::uint6
       mapped_, io::Strategy::MapRequest{{entry.file, entry.offset, bytes}});
   if (is_requested) {
     const std::lock_guard lock(data.mutex);
-    // Another thread may have begun to load the tensor meanwhile.
-    if (!std::holds_alternative<tensor_state::Loading>(data.states[tensor])) {
+    // Another thread may have mapped the tensor, or begun or completed a load of it meanwhile.
+    if (tensor_state::accepts_map_done(data.states[tensor])) {
       data.apply(tensor, mapped ? tensor_state::Event(tensor_state::MapDone{})
                                 : tensor_state::Event(io::request_failed(mapped.error())));
     }
