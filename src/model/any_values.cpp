@@ -192,7 +192,9 @@ Result<void> AnyTensor::read_stored(MutableBytes into, const Selection& selectio
     return read_selection(stored, selection, result, into, work);
   }
   HT_TRY(ModelAccess::check_available(*state_, entry));
-  const auto relayout = HT_TRY(relayout_of(entry));
+  // The selection has the strides of the stored order, so only the byte order matters here.
+  std::shared_ptr<const Relayout> relayout;
+  if (entry.byte_order == ByteOrder::big) relayout = HT_TRY(relayout_of(entry));
   if (relayout && !relayout->numbers.empty()) stored.relayout = relayout.get();
   if (is_resident()) {
     stored.in_place = resident_.bytes.data();

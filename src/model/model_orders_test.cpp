@@ -137,6 +137,40 @@ TEST_F(ModelOrders, splat_too_large_for_memory_is_used_in_place) {
   EXPECT_EQ(model.flat<U8>("t").error().code(), ErrorCode::out_of_memory);
 }
 
+// A user-defined format of one column-major tensor, F4 [2, 3], whose 3 bytes are the whole file.
+Result<ParseResult> parse_columns(const FileParts& /*seen*/, std::uint64_t file_bytes,
+                                  const ParseOptions& /*options*/) {
+  const std::int64_t dims[] = {2, 3};
+  CatalogBuilder builder("columns");
+  HT_TRY(builder.add({.name = "t",
+                      .dtype = F4::tag,
+                      .dims = dims,
+                      .order = ElementOrder::column_major,
+                      .bytes = file_bytes}));
+  return std::move(builder).build();
+}
+
+TEST_F(ModelOrders, column_major_packed_elements_are_read_but_not_copied) {
+  write_file(path_, std::string_view("\x41\x52\x63"));
+  const Format format{.name = "columns",
+                      .extension = ".columns",
+                      .looks_like = [](Bytes, std::uint64_t) { return true; },
+                      .parse = parse_columns};
+  const auto model = Model::open(path_, {.formats = {format}}).value();
+  const auto tensor = model.at(0).value();
+  std::vector<std::byte> bytes(3);
+  for (const auto& refused : {tensor.copy_to(bytes), statistics(tensor).map([](const auto&) {})}) {
+    const auto error =
+        refusal(refused, ErrorCode::unsupported_encoding, "column_major_elements_are_whole_bytes");
+    EXPECT_EQ(error.message(), "tensor 't' is column-major: 3 bytes are not 6 elements of whole bytes");
+    EXPECT_EQ(error.path(), path_.native());
+  }
+  expect_refusal(tensor.copy<F4, Rank<2>>(), ErrorCode::unsupported_encoding,
+                 "column_major_elements_are_whole_bytes");
+  ASSERT_TRUE(tensor.read(bytes));
+  EXPECT_TRUE(std::ranges::equal(bytes, bytes_of("\x21\x43\x65"))) << "the rows 1 2 3 and 4 5 6";
+}
+
 TEST_F(ModelOrders, dtype_is_known) {
   const auto model = open(irpa_file({{.name = "t", .length = 4}}, "abcd"));
   const auto tensor = model.tensor<U8, Rank<1>>("t");

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <htensor/base/bytes.hpp>
 #include <htensor/dtype/dtypes.hpp>
 #include <htensor/tensor/shape.hpp>
 #include <numeric>
@@ -26,18 +27,34 @@ Relayout relayout_of_blocks(EncodingTag encoding) {
   return relayout;
 }
 
+// Whether each element has bytes of its own. The size of a user-defined dtype is not known here.
+bool has_whole_bytes(const Entry& entry, std::uint64_t elements) {
+  const auto dtype = find_dtype(entry.dtype);
+  return entry.encoding == EncodingTag::dense && (!dtype || dtype->bits % 8 == 0) &&
+         entry.bytes % elements == 0 && checked::narrow<std::uint32_t>(entry.bytes / elements);
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Relayout>> relayout_of(const Entry& entry) {
   const bool is_column_major = !entry.is_row_major();
-  const bool is_big = entry.byte_order == ByteOrder::big && !entry.is_splat();
-  if (entry.bytes == 0 || !entry.is_typed() || (!is_column_major && !is_big)) return nullptr;
+  const bool is_big = entry.byte_order == ByteOrder::big;
+  if (entry.bytes == 0 || entry.is_splat() || !entry.is_typed() || (!is_column_major && !is_big))
+    return nullptr;
+  const auto elements = static_cast<std::uint64_t>(HT_TRY(layout::count_elements(entry.dims)));
+  if (elements == 0) return nullptr;
+  if (is_column_major && !has_whole_bytes(entry, elements)) {
+    return fail(Error(ErrorCode::unsupported_encoding, "column_major_elements_are_whole_bytes",
+                      format_text("tensor '{}' is column-major: {} bytes are not {} elements of whole bytes",
+                                  entry.name, entry.bytes, elements))
+                    .at_tensor(entry.name)
+                    .with_hint("use AnyTensor::read, or store the tensor row-major"));
+  }
   if (entry.encoding != EncodingTag::dense) {
     auto relayout = relayout_of_blocks(entry.encoding);
     if (relayout.numbers.empty()) return nullptr;
     return std::make_shared<const Relayout>(std::move(relayout));
   }
-  const auto elements = static_cast<std::uint64_t>(HT_TRY(layout::count_elements(entry.dims)));
   const auto unit_bytes = static_cast<std::uint32_t>(entry.bytes / elements);
   Relayout relayout{.unit_bytes = unit_bytes, .numbers = {}, .column_major = {}};
   // A complex element is two numbers.

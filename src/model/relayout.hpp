@@ -50,7 +50,7 @@ class RowMajorWalk {
 };
 
 /// Returns how to convert the tensor; null if it is row-major and little-endian already, for splats, and for
-/// blocks without multi-byte numbers.
+/// blocks without multi-byte numbers. `unsupported_encoding` for column-major blocks and packed elements.
 [[nodiscard]] Result<std::shared_ptr<const Relayout>> relayout_of(const Entry& entry);
 
 /// Copies whole units of a stored tensor in row-major order, from unit `nth` on, without swapping bytes.

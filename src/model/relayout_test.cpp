@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <htensor/dtype/dtypes.hpp>
 #include <numeric>
 #include <string>
+
+#include "model/test_models.hpp"
 
 namespace ht::relayout_test {
 namespace {
@@ -68,6 +71,37 @@ TEST(Relayout, fills_with_whole_and_partial_patterns) {
   std::vector<std::byte> to(9);
   fill_with(to, bytes_of("abcd"), 7);
   EXPECT_EQ(text_of(to), "dabcdabcd");
+}
+
+TEST(Relayout, column_major_elements_are_whole_bytes) {
+  const std::int64_t dims[] = {2, 3};
+  Entry entry{.name = "t", .dims = dims, .order = ElementOrder::column_major};
+  const auto expect_refused = [&](DTypeTag dtype, EncodingTag encoding, std::uint64_t bytes) {
+    entry.dtype = dtype;
+    entry.encoding = encoding;
+    entry.bytes = bytes;
+    const auto error = testing::refusal(relayout_of(entry), ErrorCode::unsupported_encoding,
+                                        "column_major_elements_are_whole_bytes");
+    EXPECT_EQ(error.tensor(), "t");
+  };
+  expect_refused(F4::tag, EncodingTag::dense, 3);
+  expect_refused(F6_E2M3::tag, EncodingTag::dense, 5);
+  // User-defined dtypes of 12 and of 4 bits.
+  expect_refused(user_tag(0), EncodingTag::dense, 9);
+  expect_refused(user_tag(0), EncodingTag::dense, 3);
+  expect_refused(DTypeTag::invalid, Q8_0::tag, 34);
+  entry.dtype = F4::tag;
+  entry.encoding = EncodingTag::dense;
+  entry.bytes = 3;
+  entry.splat = bytes_of("a");
+  EXPECT_EQ(relayout_of(entry).value(), nullptr) << "the elements of a splat have no order";
+}
+
+// The parser of a user-defined format may state a size that contradicts the shape.
+TEST(Relayout, is_null_for_stored_bytes_without_elements) {
+  const std::int64_t dims[] = {0, 3};
+  const Entry entry{.name = "t", .dtype = F32::tag, .dims = dims, .byte_order = ByteOrder::big, .bytes = 4};
+  EXPECT_EQ(relayout_of(entry).value(), nullptr);
 }
 
 TEST(Relayout, column_major_becomes_row_major) {

@@ -89,7 +89,8 @@ class AnyTensor {
 
   /// Fills `into` with bytes of the dense, row-major, little-endian form of the tensor, from byte `begin` of
   /// that form on. Splats are expanded; blocks are not decoded. `unsupported_encoding` for big-endian blocks
-  /// that cannot be byte-swapped, `out_of_bounds` beyond the end.
+  /// that cannot be byte-swapped and for column-major elements that are not whole bytes; `out_of_bounds`
+  /// beyond the end.
   [[nodiscard]] Result<void> copy_to(MutableBytes into, std::uint64_t begin = 0) const;
 
   /// The elements `start`, `start + step`, … before `stop` of a dimension. Negative positions do not count

@@ -47,8 +47,7 @@ struct TargetTensor {
 /// Sorts the tensors as `ConvertOptions::canonical` requires.
 void sort_canonically(std::span<TargetTensor> tensors, const Format& format);
 
-/// Makes a tensor row-major and little-endian. `unsupported_encoding` for big-endian blocks that cannot be
-/// byte-swapped.
+/// Makes a tensor row-major and little-endian. The errors of `relayout_of`.
 [[nodiscard]] Result<void> normalize_layout(TargetTensor& tensor);
 /// Normalizes the tensors whose layout the format cannot store. `source` is the source's format, null if
 /// unknown.
