@@ -120,6 +120,7 @@ Result<FoundSeal> find_seal(const Path& path, std::span<const Format> formats, i
     // The file may have been sealed together with others in its folder.
     const auto in_folder = seal_location_in_folder(path.parent_path());
     auto others = read_seal(found.view.current_path(in_folder.seal), &port);
+    if (!others && others.error().code() != ErrorCode::not_sealed) return fail(std::move(others).error());
     if (others && std::ranges::find(others->files, name_in_seal(path, in_folder), &Seal::File::name) !=
                       others->files.end()) {
       found.location = in_folder;
@@ -132,23 +133,6 @@ Result<FoundSeal> find_seal(const Path& path, std::span<const Format> formats, i
   for (std::uint32_t i = 0; i < found.paths.size(); ++i) found.numbers.emplace(normalized(found.paths[i]), i);
   found.seal = *std::move(seal);
   return found;
-}
-
-Result<std::optional<Path>> seal_that_names(const Path& file, std::span<const Format> formats,
-                                            io::Port& port) {
-  const Path folder = file.has_parent_path() ? file.parent_path() : ".";
-  for (const auto& candidate : {seal_path(file, &port, formats), seal_location_in_folder(folder).seal}) {
-    const auto seal = read_seal(candidate, &port);
-    if (!seal) {
-      const auto code = seal.error().code();
-      if (code == ErrorCode::not_sealed || code == ErrorCode::bad_seal) continue;
-      return fail(seal.error());
-    }
-    const bool named = std::ranges::any_of(
-        seal->files, [&](const Seal::File& each) { return each.name == file.filename(); });
-    if (named) return candidate;
-  }
-  return std::nullopt;
 }
 
 }  // namespace ht::inline v1

@@ -46,17 +46,14 @@ struct FoundSeal {
   [[nodiscard]] Result<std::uint32_t> number_of(const std::filesystem::path& path) const;
 };
 
-/// Finds the seal of a path. `not_sealed` if there is none, `bad_seal`.
+/// Finds the seal of a path: its own or, for a file without one, the seal of its folder if that lists the
+/// file. While the set is being replaced, the seal may still have its temporary name. `not_sealed` if there
+/// is none, `bad_seal` if a seal that may list the file is damaged; `open_failed` and `read_failed` if that
+/// is unknown.
 [[nodiscard]] Result<FoundSeal> find_seal(const std::filesystem::path& path, std::span<const Format> formats,
                                           io::Port& port);
 /// Finds the seal of an open model. A model from memory or from a descriptor has no seal (`not_sealed`), even
 /// if a file exists where its seal would be.
 [[nodiscard]] Result<FoundSeal> find_seal(const ModelState& model, io::Port& port);
-
-/// Returns the path of the seal that names a file: its own seal or the seal of its folder; nullopt if there
-/// is none. A damaged seal is ignored; a seal that cannot be opened or read is an Error.
-[[nodiscard]] Result<std::optional<std::filesystem::path>> seal_that_names(const std::filesystem::path& file,
-                                                                           std::span<const Format> formats,
-                                                                           io::Port& port);
 
 }  // namespace ht::inline v1

@@ -116,26 +116,27 @@ Result<Seal::Tensor> own_tensor_for(const Storage::FileBacked& range, const io::
   return fail(unsealed("no seal covers this tensor").at_path(path.native()));
 }
 
-// Returns the sealed name and digest of these bytes. The seal is stored beside the file, or in its folder if
-// the model has several files.
-Result<Seal::Tensor> sealed_tensor_for(const Storage::FileBacked& range, std::span<const Format> formats,
-                                       io::Port& port) {
-  const auto& path = range.path;
-  for (const auto& location :
-       {seal_location_of(path, formats, port), seal_location_in_folder(path.parent_path())}) {
-    const auto seal = read_seal(location.seal, &port);
-    if (!seal) {
-      if (seal.error().code() == ErrorCode::not_sealed) continue;
-      return fail(seal.error());
-    }
-    const auto paths = sealed_paths(*seal, location);
-    const auto found = std::ranges::find_if(seal->tensors, [&](const Seal::Tensor& tensor) {
-      return tensor.file && tensor.offset == range.offset && tensor.bytes == range.bytes &&
-             paths[*tensor.file].lexically_normal() == path.lexically_normal();
-    });
-    if (found != seal->tensors.end()) return *found;
+// Returns the tensor of the seal with these bytes; nullopt if there is no seal or it does not list them.
+Result<std::optional<Seal::Tensor>> sealed_tensor_for(const Storage::FileBacked& range,
+                                                      const Result<FoundSeal>& found) {
+  if (!found && found.error().code() != ErrorCode::not_sealed) return fail(found.error());
+  const auto number = found ? found->number_of(range.path) : fail(found.error());
+  if (!number) return std::nullopt;
+  for (const auto& tensor : found->seal.tensors) {
+    if (tensor.file == *number && tensor.offset == range.offset && tensor.bytes == range.bytes) return tensor;
   }
-  return own_tensor_for(range, *HT_TRY(io::FileSource::open(path, port)), formats);
+  return std::nullopt;
+}
+
+// Returns the sealed name and digest of a tensor of a model. The model's seal also lists files in other
+// folders; one of several models has a seal of its own.
+Result<Seal::Tensor> sealed_tensor_for(const Storage::FileBacked& range, const ModelState& state,
+                                       const io::Source& file) {
+  auto sealed = HT_TRY(sealed_tensor_for(range, find_seal(state, *state.port)));
+  if (!sealed && state.has_path && range.path != state.opened)
+    sealed = HT_TRY(sealed_tensor_for(range, find_seal(range.path, state.formats, *state.port)));
+  if (sealed) return *std::move(sealed);
+  return own_tensor_for(range, file, state.formats);
 }
 
 // Computes the digest of a tensor's bytes with the given algorithm.
@@ -265,8 +266,11 @@ Result<void> verify(const Storage& storage) {
     if (range == nullptr)
       return fail(unsealed("the tensor's memory does not come from a file, so no seal covers it")
                       .with_hint("pass a tensor of a model that was opened by its path"));
-    return validate_bytes(digest_of_memory(storage.bytes()), *range,
-                          HT_TRY(sealed_tensor_for(*range, {}, io::system_port())));
+    auto& port = io::system_port();
+    const auto sealed = HT_TRY(sealed_tensor_for(*range, find_seal(range->path, {}, port)));
+    return validate_bytes(
+        digest_of_memory(storage.bytes()), *range,
+        sealed ? *sealed : HT_TRY(own_tensor_for(*range, *HT_TRY(open_member(range->path, port)), {})));
   });
 }
 
@@ -276,10 +280,7 @@ Result<void> verify(const AnyTensor& tensor, const WorkOptions& work) {
     const Entry entry = tensor.entry();
     const Storage::FileBacked where{state.paths[entry.file], entry.offset, entry.bytes};
     HT_TRY(ModelAccess::check_available(state, entry));
-    // A model from memory has no path, so no file can be its seal.
-    const auto sealed = HT_TRY(
-        state.has_path ? sealed_tensor_for(where, state.formats, *state.port)
-                       : own_tensor_for(where, state.mapped->file(entry.file).source(), state.formats));
+    const auto sealed = HT_TRY(sealed_tensor_for(where, state, state.mapped->file(entry.file).source()));
     if (ModelAccess::is_resident(tensor) || state.mapped->file(entry.file).map_for_use_in_place()) {
       // A digest covers the whole tensor, even if this is a slice.
       const auto storage = HT_TRY(ModelAccess::whole(tensor).storage());

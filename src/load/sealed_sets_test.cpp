@@ -1,4 +1,6 @@
 // Seals of models of several files.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <htensor/hash/digest.hpp>
 #include <htensor/integrity/seal.hpp>
@@ -7,7 +9,9 @@
 #include "integrity/hash_ranges.hpp"
 #include "integrity/seal_test.hpp"
 #include "load/sealed_sets_test.hpp"
+#include "model/journal/set_journal.hpp"
 #include "model/test_formats.hpp"
+#include "testing/faulty_port.hpp"
 
 namespace ht::sealed_sets_test {
 namespace {
@@ -129,6 +133,67 @@ TEST_F(SealedSet, seal_is_found_for_each_file_of_the_set) {
   EXPECT_TRUE(ht::verify(Model::open(folder_ / "part1.safetensors").value()));
   EXPECT_FALSE(ht::verify(Model::open(folder_ / "part0.safetensors").value()));
   EXPECT_TRUE(ht::load(Model::open(folder_ / "part1.safetensors").value(), {.verify = true}));
+}
+
+// The damaged seal may list the file, so neither the file nor a tensor of it counts as unsealed.
+TEST_F(SealedSet, damaged_seal_is_reported_for_each_of_its_files) {
+  flip_bit(folder_ / "model.htseal", 100);
+  const auto path = folder_ / "part1.safetensors";
+  const auto model = Model::open(path).value();
+  for (const auto& refused :
+       {compare_with_seal(path).map([](const auto&) {}), ht::verify(model), ht::verify(model.at(0).value()),
+        ht::load(model, {.verify = true}).map([](const auto&) {})}) {
+    const auto error = testing::refusal(refused, ErrorCode::bad_seal, "seal_digest_matches");
+    EXPECT_EQ(error.path(), (folder_ / "model.htseal").native());
+  }
+  const auto error = testing::refusal(ht::seal(model), ErrorCode::bad_seal, "seal_shows_no_damage");
+  EXPECT_TRUE(error.message().ends_with("; the seal 'model.htseal' was kept")) << error.message();
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "part1.safetensors.htseal"));
+  EXPECT_TRUE(ht::seal(model, {.force = true}));
+}
+
+TEST_F(SealedSet, seal_that_cannot_be_read_is_reported_for_each_of_its_files) {
+  const auto path = folder_ / "part1.safetensors";
+  testing::FaultyPort port;
+  const auto model = Model::open(path, {.port = &port}).value();
+  const auto expect_open_failed = [&](const auto& verb) {
+    // The first call finds that the file has no seal of its own.
+    port.fail_at(testing::Call::open, port.count(testing::Call::open) + 1, std::errc::permission_denied);
+    const auto done = verb();
+    port.clear_faults();
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().code(), ErrorCode::open_failed) << to_string(done.error());
+    EXPECT_EQ(done.error().path(), (folder_ / "model.htseal").native());
+  };
+  expect_open_failed([&] { return ht::verify(model); });
+  expect_open_failed([&] { return ht::verify(model.at(0).value()); });
+  expect_open_failed([&] { return ht::seal(model); });
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "part1.safetensors.htseal"));
+}
+
+// All files of the set, the seal included, still have their temporary names.
+TEST(Seals, seal_of_a_set_is_found_for_each_tensor_while_the_set_is_replaced) {
+  const testing::TemporaryFolder folder;
+  const std::string index = "m.safetensors.index.json";
+  write_file(folder / "m-00001-of-00002.safetensors", testing::shard_file({"a"}));
+  write_file(folder / "m-00002-of-00002.safetensors", testing::shard_file({"b"}));
+  write_file(folder / index, testing::index_text({{"a", "m-00001-of-00002.safetensors"},
+                                                  {"b", "m-00002-of-00002.safetensors"}}));
+  ASSERT_TRUE(ht::seal(Model::open(folder / index).value()));
+  SetJournal journal;
+  for (const auto& name : {std::string("m-00001-of-00002.safetensors"),
+                           std::string("m-00002-of-00002.safetensors"), std::string("model.htseal"), index}) {
+    journal.new_files.push_back({name, fmt::format(".htensor-{}.part", journal.new_files.size())});
+    std::filesystem::rename(folder / name, folder / journal.new_files.back().temporary);
+  }
+  write_file(journal_path(folder / index), encode_journal(journal));
+  const auto model = Model::open(folder / index).value();
+  EXPECT_TRUE(ht::verify(model));
+  for (const AnyTensor& tensor : model) {
+    const auto verified = ht::verify(tensor);
+    EXPECT_TRUE(verified) << to_string(verified.error());
+    EXPECT_TRUE(ht::verify(tensor.storage().value()));
+  }
 }
 
 TEST_F(SealedSet, seal_has_the_digest_that_hash_returns) {
@@ -306,7 +371,9 @@ TEST(Seals, seal_of_an_archive_covers_its_external_files) {
   const auto seal = read_seal(folder / "m.irpa.htseal").value();
   EXPECT_EQ(seal.files[1].name, "data/w.bin");
   EXPECT_TRUE(ht::verify(model));
+  EXPECT_TRUE(ht::verify(model["w"].value()));
   flip_bit(folder / "data" / "w.bin", 3);
+  EXPECT_EQ(ht::verify(model["w"].value()).error().rule(), "tensor_matches_its_seal");
   const auto found = compare_with_seal(folder / "m.irpa").value();
   EXPECT_EQ(found.verdict, Verification::Verdict::damaged);
   EXPECT_EQ(found.bad[0].tensor, "w");

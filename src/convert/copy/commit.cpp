@@ -43,6 +43,20 @@ Result<std::optional<std::vector<std::byte>>> bytes_of_seal(const std::filesyste
   return bytes;
 }
 
+// Returns the seal that lists the file; nullopt if there is none. A damaged seal is left alone: verify
+// reports it before and after the change.
+Result<std::optional<FoundSeal>> seal_to_renew(const std::filesystem::path& file,
+                                               std::span<const Format> formats, io::Port& port) {
+  auto found = find_seal(file, formats, port);
+  if (!found) {
+    const auto code = found.error().code();
+    if (code == ErrorCode::not_sealed || code == ErrorCode::bad_seal) return std::nullopt;
+    return fail(std::move(found).error());
+  }
+  if (!found->number_of(file)) return std::nullopt;
+  return *std::move(found);
+}
+
 // Whether all files of the seal are in the list.
 bool names_only(const Seal& seal, const std::filesystem::path& folder,
                 const std::vector<std::filesystem::path>& files) {
@@ -55,21 +69,15 @@ bool names_only(const Seal& seal, const std::filesystem::path& folder,
 }  // namespace
 
 Result<std::optional<NewSeal>> NewSeal::prepare(const Edit& edit) {
-  auto found = find_seal(edit.path, edit.formats, edit.port);
-  if (!found) {
-    const auto code = found.error().code();
-    // A damaged seal is left alone: verify reports it before and after the edit.
-    if (code == ErrorCode::not_sealed || code == ErrorCode::bad_seal) return std::nullopt;
-    return fail(std::move(found).error());
-  }
-  const auto number = found->number_of(edit.path);
-  if (!number) return std::nullopt;
-  const ReplacedHeader header{.file = *number,
+  auto found = HT_TRY(seal_to_renew(edit.path, edit.formats, edit.port));
+  if (!found) return std::nullopt;
+  const std::uint32_t number = HT_TRY(found->number_of(edit.path));
+  const ReplacedHeader header{.file = number,
                               .source = edit.source,
                               .old_header_bytes = edit.header.size() - edit.moved_by,
                               .header = edit.header};
   std::vector<io::MappedFile*> files(found->paths.size());
-  files[*number] = &edit.source;
+  files[number] = &edit.source;
   const bool reads_data = found->seal.algorithm != HashAlgorithm::crc64nvme;
   const auto compared = HT_TRY(compare(found->seal, files, found->paths,
                                        {.quick = !reads_data, .work = edit.work}, MissingFiles::skipped));
@@ -131,10 +139,9 @@ Result<std::optional<ReplacedSeal>> ReplacedSeal::find(const std::filesystem::pa
                                                        const std::vector<std::filesystem::path>& files,
                                                        std::span<const Format> formats, io::Port& port) {
   for (const auto& file : files) {
-    auto path = HT_TRY(seal_that_names(file, formats, port));
-    if (!path) continue;
-    ReplacedSeal replaced{.path = *std::move(path), .algorithm = std::nullopt};
-    const auto seal = HT_TRY(read_seal(replaced.path, &port));
+    const auto found = HT_TRY(seal_to_renew(file, formats, port));
+    if (!found) continue;
+    ReplacedSeal replaced{.path = found->location.seal, .algorithm = std::nullopt};
     const auto sealable = check_can_seal(opened, files, formats, port);
     // A seal of other files and a name that a seal cannot store leave the old seal unchanged.
     if (!sealable && sealable.error().code() != ErrorCode::already_exists &&
@@ -143,8 +150,8 @@ Result<std::optional<ReplacedSeal>> ReplacedSeal::find(const std::filesystem::pa
     }
     const bool is_in_place =
         replaced.path.lexically_normal() == seal_path(opened, &port, formats).lexically_normal();
-    replaced.path_changes = !is_in_place && names_only(seal, replaced.path.parent_path(), files);
-    if (sealable && (is_in_place || replaced.path_changes)) replaced.algorithm = seal.algorithm;
+    replaced.path_changes = !is_in_place && names_only(found->seal, replaced.path.parent_path(), files);
+    if (sealable && (is_in_place || replaced.path_changes)) replaced.algorithm = found->seal.algorithm;
     return replaced;
   }
   return std::nullopt;

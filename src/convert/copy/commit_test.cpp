@@ -311,5 +311,18 @@ TEST_F(RenewingSeal, keeps_the_name_of_a_seal_of_a_folder_with_one_file) {
   }
 }
 
+// The seal still lists the old name of the file.
+TEST_F(RenewingSeal, renews_a_seal_that_was_renamed_with_its_file) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(convert_to(folder, 1, io::system_port(), "old.irpa"));
+  ASSERT_TRUE(ht::seal(Model::open(folder / "old.irpa").value()));
+  std::filesystem::rename(folder / "old.irpa", folder / "t.irpa");
+  std::filesystem::rename(folder / "old.irpa.htseal", folder / "t.irpa.htseal");
+  ASSERT_TRUE(convert_to(folder, 2, io::system_port(), "t.irpa"));
+  const auto verified = compare_with_seal(folder / "t.irpa");
+  ASSERT_TRUE(verified) << to_string(verified.error());
+  EXPECT_EQ(verified->verdict, Verification::Verdict::intact);
+}
+
 }  // namespace
 }  // namespace ht::commit_test
