@@ -38,7 +38,7 @@ class SealComparison {
       ++tally.bad;
       add_bad(chunks[i].region, chunks[i].range);
     }
-    for (std::uint32_t file = 0; file < files_.size(); ++file) check_file(file, tallies[file]);
+    for (std::uint32_t file = 0; file < files_.size(); ++file) check_file(file, tallies[file], options.quick);
     finish_rows();
     return std::move(found_);
   }
@@ -94,7 +94,7 @@ class SealComparison {
 
   void raise(Verification::Verdict verdict) { found_.verdict = std::max(found_.verdict, verdict); }
 
-  void check_file(std::uint32_t file, const Tally& tally) {
+  void check_file(std::uint32_t file, const Tally& tally, bool quick) {
     const std::uint64_t sealed_bytes = seal_.files[file].bytes;
     const std::uint64_t size = actual_bytes(file);
     if (files_[file] == nullptr) {
@@ -103,9 +103,10 @@ class SealComparison {
       add_missing(file, 0);
       return;
     }
-    // If no compared chunk matches, the file was replaced. One chunk is enough only if the size differs too;
-    // else the chunk may be damaged.
-    const bool is_replaced = tally.bad == tally.compared && tally.compared >= (size != sealed_bytes ? 1 : 2);
+    // If no chunk matches, the file was replaced. One chunk is enough only if the size differs too; else the
+    // chunk may be damaged.
+    const bool is_replaced =
+        !quick && tally.bad == tally.compared && tally.compared >= (size != sealed_bytes ? 1 : 2);
     if (is_replaced) raise(Verification::Verdict::replaced);
     if (size < sealed_bytes) {
       raise(Verification::Verdict::truncated);

@@ -158,6 +158,21 @@ TEST_F(Sealing, quick_checks_only_sizes_and_headers) {
   EXPECT_EQ(verified({.quick = true}).verdict, Verification::Verdict::truncated);
 }
 
+// A quick comparison reads only the header, so it does not know whether every chunk differs.
+TEST_F(Sealing, quick_does_not_call_a_file_with_a_damaged_header_replaced) {
+  flip_bit(path_, 9);
+  std::filesystem::resize_file(path_, std::filesystem::file_size(path_) + 10);
+  const auto quick = verified({.quick = true});
+  EXPECT_EQ(quick.verdict, Verification::Verdict::grown);
+  EXPECT_EQ(quick.bad.size(), 2U) << "the header and the tail";
+  // The seal of a renamed file applies as well.
+  std::filesystem::rename(path_, folder_ / "new.safetensors");
+  std::filesystem::rename(path_.string() + ".htseal", folder_ / "new.safetensors.htseal");
+  const auto renamed = compare_with_seal(folder_ / "new.safetensors", {.quick = true});
+  ASSERT_TRUE(renamed) << to_string(renamed.error());
+  EXPECT_EQ(renamed->verdict, Verification::Verdict::grown);
+}
+
 TEST_F(Sealing, detects_a_truncated_file) {
   for (const std::uint64_t left :
        {offsets_[2] + 5, offsets_[2], offsets_[1] + 7, offsets_[0], std::uint64_t{3}, std::uint64_t{0}}) {

@@ -154,7 +154,7 @@ struct Verification {
     damaged,        ///< bytes differ
     grown,          ///< bytes follow the sealed end
     truncated,      ///< bytes are missing at the end
-    replaced,       ///< every chunk of a file differs
+    replaced,       ///< every chunk of a file differs; not reported by a quick comparison
     missing,        ///< a file of the set does not exist
   };
 
