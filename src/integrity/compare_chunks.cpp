@@ -122,6 +122,9 @@ class SealComparison {
   // Reports all sealed ranges from `offset` on as missing.
   void add_missing(std::uint32_t file, std::uint64_t offset) {
     const auto [first, end] = regions_.of_file(file);
+    // A file of 0 bytes has no region, but has to be named.
+    if (first == end)
+      rows_.push_back({.tensor = {}, .part = Verification::Part::header, .range = {file, 0, 0}});
     for (std::size_t i = first; i < end; ++i) {
       const auto& region = regions_[i];
       if (io::end_of(region.range) <= offset) continue;

@@ -380,6 +380,22 @@ TEST(Seals, seal_of_an_archive_covers_its_external_files) {
   EXPECT_EQ(found.bad[0].file, folder / "data" / "w.bin");
 }
 
+TEST(Seals, missing_file_of_0_bytes_is_named) {
+  const testing::TemporaryFolder folder;
+  write_file(folder / "w.bin", std::string_view());
+  write_file(folder / "m.irpa", testing::irpa_file({{.name = "w", .path = "w.bin"}}));
+  ASSERT_TRUE(ht::seal(Model::open(folder / "m.irpa").value()));
+  std::filesystem::remove(folder / "w.bin");
+  const auto found = compare_with_seal(folder / "m.irpa").value();
+  EXPECT_EQ(found.verdict, Verification::Verdict::missing);
+  const std::vector<Verification::BadRange> expected{
+      {folder / "w.bin", Verification::Part::header, "", 0, 0}};
+  EXPECT_EQ(found.bad, expected);
+  const auto error = testing::refusal(found.result(), ErrorCode::missing_shard, "bytes_match_the_seal");
+  EXPECT_EQ(error.path(), (folder / "w.bin").native());
+  EXPECT_EQ(error.message(), "does not exist: bytes missing in the header, 0 bytes at byte 0");
+}
+
 TEST(Seals, relative_paths_are_supported) {
   const testing::TemporaryFolder folder;
   write_file(folder / "m.gguf", noise_file("gguf", {100, 200}));
