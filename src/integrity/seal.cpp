@@ -231,12 +231,21 @@ Result<SealedModel> seal_unchecked(const Model& model, const SealOptions& option
   return write_seal(HT_TRY(make_seal(model, options, {})), *ModelAccess::state(model).port);
 }
 
-Result<void> check_has_path(const ModelState& state) {
-  if (state.has_path) return {};
-  return fail(Error(ErrorCode::bad_state, "sealed_model_is_a_file",
-                    "model was not opened by a path, so it has no seal file")
-                  .at_path(state.opened.native())
-                  .with_hint("write the model to a file first"));
+// Fails if no seal can cover the model.
+Result<void> check_is_sealable(const ModelState& state) {
+  if (!state.has_path) {
+    return fail(Error(ErrorCode::bad_state, "sealed_model_is_a_file",
+                      "model was not opened by a path, so it has no seal file")
+                    .at_path(state.opened.native())
+                    .with_hint("write the model to a file first"));
+  }
+  if (state.is_merged) {
+    return fail(Error(ErrorCode::bad_state, "sealed_model_has_one_path",
+                      "model was opened together with other models, and a seal covers one model")
+                    .at_path(state.opened.native())
+                    .with_hint("seal each model by itself"));
+  }
+  return {};
 }
 
 }  // namespace
@@ -309,8 +318,7 @@ Result<void> check_can_seal(const Path& opened, const std::vector<Path>& files,
 
 Result<void> check_seal_size(const Model& model, HashAlgorithm algorithm) {
   const auto& state = ModelAccess::state(model);
-  if (state.is_merged) return {};  // a merged model has no seal
-  HT_TRY(check_has_path(state));
+  HT_TRY(check_is_sealable(state));
   const auto all = HT_TRY(all_files_of(model, *state.port));
   std::vector<std::uint64_t> sizes;
   sizes.reserve(all.files.size());
@@ -326,13 +334,7 @@ Result<UnwrittenSeal> make_seal(const Model& model, const SealOptions& options,
                                 const KnownDigest& known_digest) {
   const auto& state = ModelAccess::state(model);
   auto& port = *state.port;
-  HT_TRY(check_has_path(state));
-  if (state.is_merged) {
-    return fail(Error(ErrorCode::bad_state, "sealed_model_has_one_path",
-                      "model was opened together with other models, and a seal covers one model")
-                    .at_path(state.opened.native())
-                    .with_hint("seal each model by itself"));
-  }
+  HT_TRY(check_is_sealable(state));
   auto location = seal_location_of(state.opened, state.formats, port);
   const auto all = HT_TRY(all_files_of(model, port));
   HT_TRY(check_may_replace(location, all.paths, port));

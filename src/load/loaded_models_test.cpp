@@ -80,9 +80,12 @@ TEST_F(LoadedModels, sealed_model_has_one_path) {
   write_file(folder_ / "a.safetensors", testing::shard_file({"a"}));
   write_file(folder_ / "b.safetensors", testing::shard_file({"b"}));
   const std::vector<std::filesystem::path> paths{folder_ / "a.safetensors", folder_ / "b.safetensors"};
-  const auto refused = ht::seal(Model::open_merged(paths).value());
-  ASSERT_FALSE(refused);
-  EXPECT_EQ(refused.error().rule(), "sealed_model_has_one_path");
+  int calls = 0;
+  testing::FaultyPort port;
+  const auto merged = Model::open_merged(paths, {.port = &port}).value();
+  port.before_each([&](testing::Call, int) { ++calls; });
+  expect_refusal(ht::seal(merged), ErrorCode::bad_state, "sealed_model_has_one_path");
+  EXPECT_EQ(calls, 0) << "refused before the lock of a set is taken and before any comparison";
   EXPECT_TRUE(ht::seal(Model::open_merged(std::span(paths).first(1)).value()));
 }
 
