@@ -57,6 +57,11 @@ class Reader {
   HashAlgorithm algorithm_;
 };
 
+Result<void> check_name(std::string_view name) {
+  if (is_utf8(name)) return {};
+  return bad("seal_names_are_utf8", "contains a name that is not UTF-8");
+}
+
 Result<std::string> take_name(Reader& names, std::uint32_t bytes) {
   if (bytes > names.left()) {
     return bad("seal_names_are_complete",
@@ -65,7 +70,7 @@ Result<std::string> take_name(Reader& names, std::uint32_t bytes) {
   }
   const Bytes name = names.take(bytes);
   std::string text(reinterpret_cast<const char*>(name.data()), name.size());
-  if (!is_utf8(text)) return bad("seal_names_are_utf8", "contains a name that is not UTF-8");
+  HT_TRY(check_name(text));
   return text;
 }
 
@@ -92,6 +97,7 @@ Result<void> check_files(const Seal& seal) {
 
 Result<void> check_tensors(const Seal& seal) {
   for (const auto& tensor : seal.tensors) {
+    HT_TRY(check_name(tensor.name));
     if (!tensor.file) {
       if (tensor.offset == 0) continue;
       return bad("seal_splats_have_offset_0",
@@ -109,14 +115,31 @@ Result<void> check_tensors(const Seal& seal) {
   return {};
 }
 
+Result<void> check_algorithm(HashAlgorithm algorithm) {
+  if (std::ranges::find(all_hash_algorithms, algorithm) != all_hash_algorithms.end()) return {};
+  return bad("seal_algorithm_is_known",
+             format_text("uses unknown hash algorithm {}", static_cast<int>(algorithm)));
+}
+
+Result<void> check_digest(const Seal& seal, std::string_view name, const Digest& digest) {
+  if (digest.algorithm() == seal.algorithm) return {};
+  return bad("seal_digests_have_its_algorithm",
+             format_text("has a digest of '{}' by {}, but its algorithm is {}", to_utf8(name),
+                         to_string(digest.algorithm()), to_string(seal.algorithm)));
+}
+
 Result<void> check(const Seal& seal) {
+  HT_TRY(check_algorithm(seal.algorithm));
   HT_TRY(check_files(seal));
   HT_TRY(check_tensors(seal));
+  for (const auto& file : seal.files) HT_TRY(check_digest(seal, file.name, file.digest));
+  for (const auto& tensor : seal.tensors) HT_TRY(check_digest(seal, tensor.name, tensor.digest));
   const std::uint64_t chunks = SealRegions(seal).chunks();
-  const std::uint64_t digests = SealCounts::of(seal).chunks;
-  if (digests == chunks) return {};
-  return bad("seal_covers_every_byte",
-             format_text("has digests of {} chunks, but its files have {}", digests, chunks));
+  const std::size_t size = digest_bytes(seal.algorithm);
+  if (seal.chunks.size() == chunks * size) return {};
+  return bad("seal_covers_every_byte", format_text("has {} bytes of digests of chunks, but its files have {} "
+                                                   "chunks with digests of {} bytes",
+                                                   seal.chunks.size(), chunks, size));
 }
 
 // Checks the magic, version, algorithm and size, before any other field is read.
@@ -133,10 +156,7 @@ Result<HashAlgorithm> check_beginning(Bytes bytes) {
                format_text("has version {}, but this program reads version {}", found, version));
   }
   const auto algorithm = static_cast<HashAlgorithm>(bytes[10]);
-  if (std::ranges::find(all_hash_algorithms, algorithm) == all_hash_algorithms.end()) {
-    return bad("seal_algorithm_is_known",
-               format_text("uses unknown hash algorithm {}", static_cast<int>(bytes[10])));
-  }
+  HT_TRY(check_algorithm(algorithm));
   if (const auto stated = load_le<std::uint64_t>(bytes.subspan(48)); stated != bytes.size()) {
     return bad("seal_size_matches_its_header",
                format_text("has {} bytes, but its header says {}", bytes.size(), stated));

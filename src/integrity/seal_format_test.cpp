@@ -113,6 +113,8 @@ TEST(SealFormat, seal_version_is_known) {
 }
 
 TEST(SealFormat, seal_algorithm_is_known) {
+  expect_unwritable([](Seal& seal) { seal.algorithm = static_cast<HashAlgorithm>(9); },
+                    "seal_algorithm_is_known");
   for (const int number : {0, 4, 255}) {
     expect_bad(forged([&](MutableBytes bytes) { bytes[10] = static_cast<std::byte>(number); }),
                "seal_algorithm_is_known");
@@ -161,6 +163,14 @@ TEST(SealFormat, seal_name_bytes_are_used) {
 TEST(SealFormat, seal_names_are_utf8) {
   expect_bad(forged([](MutableBytes bytes) { bytes[64 + 48 + 96 + 32 + 31] = std::byte{0xFF}; }),
              "seal_names_are_utf8");
+  for (const std::size_t tensor : {0UL, 2UL})
+    expect_unwritable([&](Seal& seal) { seal.tensors[tensor].name = "\xFF"; }, "seal_names_are_utf8");
+}
+
+TEST(SealFormat, seal_digests_have_its_algorithm) {
+  const auto other = some_digest(HashAlgorithm::sha256, "a");
+  expect_unwritable([&](Seal& seal) { seal.files[1].digest = other; }, "seal_digests_have_its_algorithm");
+  expect_unwritable([&](Seal& seal) { seal.tensors[2].digest = other; }, "seal_digests_have_its_algorithm");
 }
 
 TEST(SealFormat, seal_has_a_file) {
@@ -198,7 +208,8 @@ TEST(SealFormat, seal_splats_have_offset_0) {
 }
 
 TEST(SealFormat, seal_covers_every_byte) {
-  expect_unwritable([](Seal& seal) { seal.chunks.resize(3 * 8); }, "seal_covers_every_byte");
+  for (const std::size_t bytes : {3UL * 8, 4UL * 8 + 1, 4UL * 8 + 7})
+    expect_unwritable([&](Seal& seal) { seal.chunks.resize(bytes); }, "seal_covers_every_byte");
   expect_unwritable([](Seal& seal) { seal.files[0].bytes = std::uint64_t{1} << 62; },
                     "seal_covers_every_byte");
 }

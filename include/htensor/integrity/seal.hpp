@@ -73,7 +73,8 @@ struct Seal {
 
 /// Parses a seal. `bad_seal` if it is incomplete, of another version, or inconsistent.
 [[nodiscard]] Result<Seal> parse_seal(Bytes bytes);
-/// The inverse of `parse_seal`.
+/// The inverse of `parse_seal`. `bad_seal` if `parse_seal` would refuse the bytes, `header_too_large` if they
+/// would exceed `Seal::max_bytes`.
 [[nodiscard]] Result<std::vector<std::byte>> encode_seal(const Seal& seal);
 
 /// The digest of the model: the digest of its only file, or the digest of the digests of all files.
