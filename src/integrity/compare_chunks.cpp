@@ -258,8 +258,8 @@ Result<std::optional<Format::OwnChecksum>> own_checksum(const io::Source& file,
   return std::nullopt;
 }
 
-Result<Verification> verify_own(io::MappedFile& file, const Format::OwnChecksum& own,
-                                const VerifyOptions& options) {
+Result<Verification> compare_with_own_checksum(io::MappedFile& file, const Format::OwnChecksum& own,
+                                               const VerifyOptions& options) {
   Verification found;
   if (options.quick) found.verdict = Verification::Verdict::headers_match;
   const auto bad = [&](Verification::Verdict verdict, Verification::Part part, std::uint64_t offset,

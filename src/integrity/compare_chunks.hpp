@@ -28,8 +28,9 @@ enum class MissingFiles : bool { reported, skipped };
 
 /// Compares the data of a file with the checksum in its header, and checks that the bytes between header and
 /// data are zero.
-[[nodiscard]] Result<Verification> verify_own(io::MappedFile& file, const Format::OwnChecksum& own,
-                                              const VerifyOptions& options);
+[[nodiscard]] Result<Verification> compare_with_own_checksum(io::MappedFile& file,
+                                                             const Format::OwnChecksum& own,
+                                                             const VerifyOptions& options);
 
 /// Returns a text such as "bytes 0–79", or "0 bytes at byte 128" for an empty range.
 [[nodiscard]] std::string byte_range_text(std::uint64_t offset, std::uint64_t bytes);

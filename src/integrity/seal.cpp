@@ -291,7 +291,8 @@ Result<SealedModel> seal(const Model& model, const SealOptions& options) {
       const auto own =
           files.size() == 1 ? HT_TRY(own_checksum(files[0]->source(), state.formats)) : std::nullopt;
       if (own) {
-        HT_TRY(check_undamaged(verify_own(*files[0], *own, {.work = options.work}), std::nullopt));
+        HT_TRY(check_undamaged(compare_with_own_checksum(*files[0], *own, {.work = options.work}),
+                               std::nullopt));
       }
       return seal_unchecked(model, options);
     }

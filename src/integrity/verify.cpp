@@ -92,7 +92,7 @@ Result<Verification> verify_by_own_checksum(io::MappedFile& file, std::span<cons
                                             const Error& no_seal, const VerifyOptions& options) {
   const auto own = HT_TRY(own_checksum(file.source(), formats));
   if (!own) return fail(no_seal);
-  return verify_own(file, *own, options);
+  return compare_with_own_checksum(file, *own, options);
 }
 
 Result<void> check_all_sealed(const ModelState& state, const FoundSeal& found) {

@@ -141,7 +141,7 @@ Result<void> PassCheck::check_mapped(io::MappedFiles files, std::span<const io::
                                      const WorkOptions& work, const WaitFor& wait_for) {
   if (own_) {
     if (wait_for) HT_TRY(wait_for(own_->expected.bytes));
-    const auto found = HT_TRY(verify_own(*files[0], own_->expected, {.work = work}));
+    const auto found = HT_TRY(compare_with_own_checksum(*files[0], own_->expected, {.work = work}));
     HT_TRY(found.result());
     checked_bytes_ += own_->expected.bytes;
     return {};
