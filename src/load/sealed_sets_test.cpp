@@ -1,6 +1,4 @@
 // Seals of models of several files.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <htensor/hash/digest.hpp>
 #include <htensor/integrity/seal.hpp>
@@ -9,7 +7,7 @@
 #include "integrity/hash_ranges.hpp"
 #include "integrity/seal_test.hpp"
 #include "load/sealed_sets_test.hpp"
-#include "model/journal/set_journal.hpp"
+#include "model/journal/set_journal_test.hpp"
 #include "model/test_formats.hpp"
 #include "testing/faulty_port.hpp"
 
@@ -180,13 +178,8 @@ TEST(Seals, seal_of_a_set_is_found_for_each_tensor_while_the_set_is_replaced) {
   write_file(folder / index, testing::index_text({{"a", "m-00001-of-00002.safetensors"},
                                                   {"b", "m-00002-of-00002.safetensors"}}));
   ASSERT_TRUE(ht::seal(Model::open(folder / index).value()));
-  SetJournal journal;
-  for (const auto& name : {std::string("m-00001-of-00002.safetensors"),
-                           std::string("m-00002-of-00002.safetensors"), std::string("model.htseal"), index}) {
-    journal.new_files.push_back({name, fmt::format(".htensor-{}.part", journal.new_files.size())});
-    std::filesystem::rename(folder / name, folder / journal.new_files.back().temporary);
-  }
-  write_file(journal_path(folder / index), encode_journal(journal));
+  testing::interrupt_replacement(
+      folder.path(), {"m-00001-of-00002.safetensors", "m-00002-of-00002.safetensors", "model.htseal", index});
   const auto model = Model::open(folder / index).value();
   EXPECT_TRUE(ht::verify(model));
   for (const AnyTensor& tensor : model) {

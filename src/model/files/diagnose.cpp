@@ -214,12 +214,12 @@ bool is_not_examined(const Error& error, const std::filesystem::path& path) {
 
 // Lists the missing files and opens the others, which may have problems of their own.
 void check_shards(Model::Diagnosis& diagnosis, const Error& error, const std::filesystem::path& model,
-                  OpenOptions open_options) {
+                  OpenOptions open_options, const SetView& view) {
   open_options.allow_incomplete = false;
   diagnosis.problems.push_back(error);
   for (const auto& path :
        files_of_model(model, open_options).value_or(std::vector<std::filesystem::path>())) {
-    if (!port_of(open_options).stat(path)) {
+    if (!port_of(open_options).stat(view.current_path(path))) {
       diagnosis.missing_files.push_back(path);
       continue;
     }
@@ -242,20 +242,21 @@ std::string likely_format(const Error& error, const std::filesystem::path& path,
 
 // Examines a file that could not be opened.
 void check_unreadable(Model::Diagnosis& diagnosis, const Error& error, const std::filesystem::path& path,
-                      OpenOptions open_options) {
+                      OpenOptions open_options, const SetView& view) {
   diagnosis.format = likely_format(error, path, open_options.formats);
-  if (error.code() == ErrorCode::missing_shard) return check_shards(diagnosis, error, path, open_options);
+  if (error.code() == ErrorCode::missing_shard)
+    return check_shards(diagnosis, error, path, open_options, view);
   if (error.code() != ErrorCode::truncated) return;
   open_options.allow_incomplete = true;
   if (auto headers = Model::open(path, open_options)) diagnosis.model.emplace(*headers);
 }
 
-void check_catalog(Model::Diagnosis& diagnosis, const OpenOptions& open_options) {
+void check_catalog(Model::Diagnosis& diagnosis, const OpenOptions& open_options, const SetView& view) {
   const Catalog& catalog = diagnosis.model->catalog();
   diagnosis.format = catalog.format();
   std::vector<FileSize> files;
   for (const auto& path : diagnosis.model->files()) {
-    const auto stat = port_of(open_options).stat(path);
+    const auto stat = port_of(open_options).stat(view.current_path(path));
     files.push_back({path, stat ? std::optional(stat->bytes) : std::nullopt});
   }
   for (auto& error : missing_data(catalog, files)) diagnosis.problems.push_back(std::move(error));
@@ -271,13 +272,15 @@ Result<Model::Diagnosis> diagnose(const std::filesystem::path& path, const OpenO
     Model::Diagnosis diagnosis;
     const auto opened = Model::open(path, open_options);
     diagnosis.is_readable = opened.has_value();
+    // A journal that cannot be read is the error of `opened` if a file is not found under its own name.
+    const auto view = SetView::of_path(path, port_of(open_options)).value_or(SetView());
     if (opened) {
       diagnosis.model.emplace(*opened);
     } else {
       if (is_not_examined(opened.error(), path)) return fail(opened.error());
-      check_unreadable(diagnosis, opened.error(), path, open_options);
+      check_unreadable(diagnosis, opened.error(), path, open_options, view);
     }
-    if (diagnosis.model) check_catalog(diagnosis, open_options);
+    if (diagnosis.model) check_catalog(diagnosis, open_options, view);
     if (!opened && diagnosis.problems.empty()) diagnosis.problems.push_back(opened.error());
     // A problem of the whole model gets the path from the user.
     for (auto* const errors : {&diagnosis.problems, &diagnosis.warnings}) {

@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "model/journal/set_journal_test.hpp"
 #include "model/test_models.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
@@ -184,6 +185,37 @@ TEST(Diagnoses, missing_files_of_a_set_are_listed) {
   const auto diagnosis = diagnose(folder / "m.safetensors.index.json").value();
   EXPECT_EQ(diagnosis.missing_files, std::vector{folder / "a.safetensors"});
   EXPECT_EQ(diagnosis.problems.at(0).code(), ErrorCode::missing_shard);
+}
+
+// Files of the new set still have their temporary names.
+TEST(Diagnoses, missing_files_of_a_set_are_listed_while_it_is_replaced) {
+  const testing::TemporaryFolder folder;
+  const std::string index = "m.safetensors.index.json";
+  const std::vector<std::string> shards{"m-00001-of-00002.safetensors", "m-00002-of-00002.safetensors"};
+  write_file(folder / shards[0], testing::shard_file({"a"}));
+  write_file(folder / shards[1], testing::shard_file({"b"}));
+  write_file(folder / index, testing::index_text({{"a", shards[0]}, {"b", shards[1]}}));
+  const auto journal = testing::interrupt_replacement(folder.path(), {shards[0], shards[1], index});
+  std::filesystem::remove(folder / journal.new_files[1].temporary);
+  for (const auto& opened : {folder / index, folder.path()}) {
+    const auto diagnosis = diagnose(opened).value();
+    EXPECT_EQ(diagnosis.missing_files, std::vector{folder / shards[1]}) << opened;
+    ASSERT_EQ(diagnosis.problems.size(), 1U);
+    EXPECT_EQ(diagnosis.problems[0].code(), ErrorCode::missing_shard);
+  }
+}
+
+// A shard of the new set is cut, and still has its temporary name.
+TEST(Diagnoses, truncated_files_of_a_set_are_reported_while_it_is_replaced) {
+  const testing::TemporaryFolder folder;
+  const std::string name = "m-00001-of-00001.gguf";
+  write_file(folder / name, testing::noise_file("gguf", {1000}));
+  const auto bytes = std::filesystem::file_size(folder / name);
+  std::filesystem::resize_file(folder / name, bytes - 400);
+  testing::interrupt_replacement(folder.path(), {name});
+  const auto diagnosis = diagnose(folder / name).value();
+  ASSERT_EQ(diagnosis.problems.size(), 1U);
+  EXPECT_EQ(diagnosis.problems[0].rule(), "files_are_complete");
 }
 
 TEST(Diagnoses, fail_for_paths_that_cannot_be_examined) {

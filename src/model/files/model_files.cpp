@@ -268,6 +268,8 @@ Result<std::vector<Path>> files_of_model(const Path& path, const OpenOptions& op
       if (!folder.models[0].is_index) return std::move(folder.models[0].files);
       file = folder.models[0].files[0];
       view = std::move(folder.view);
+    } else {
+      view = HT_TRY(SetView::of_set(file, port_of(options)));
     }
     const auto index = HT_TRY(read_index(file, options, view));
     const auto numbered = parse_numbered_name(file.filename().string());
