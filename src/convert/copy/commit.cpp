@@ -28,8 +28,7 @@ Error not_edited(const Error& found, const std::filesystem::path& seal) {
 // Returns the bytes of a seal, which may be damaged; nullopt if the file does not exist.
 Result<std::optional<std::vector<std::byte>>> bytes_of_seal(const std::filesystem::path& path,
                                                             io::Port& port) {
-  if (const auto seal_stat = port.stat(path);
-      !seal_stat && seal_stat.error() == std::errc::no_such_file_or_directory)
+  if (const auto seal_stat = port.stat(path); !seal_stat && is_missing(seal_stat.error()))
     return std::nullopt;
   const auto file = HT_TRY(io::FileSource::open(path, port));
   if (file->size() > Seal::max_bytes) {

@@ -59,6 +59,11 @@ TEST_F(ExternalFiles, external_files_exist) {
   }
 }
 
+TEST_F(ExternalFiles, file_with_a_name_that_is_too_long_is_missing) {
+  write_file(archive_, irpa_file({{.name = "t", .length = 4, .path = std::string(300, 'x')}}));
+  expect_refusal(Model::open(archive_), ErrorCode::missing_shard, "external_files_exist");
+}
+
 TEST_F(ExternalFiles, missing_files_are_listed_with_allow_incomplete) {
   std::filesystem::remove(folder_ / "x.bin");
   for (const auto& path : {archive_, folder_.path()}) {

@@ -16,8 +16,6 @@ std::string folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path().string() : ".";
 }
 
-bool is_missing_file(const Error& error) { return error.cause() == std::errc::no_such_file_or_directory; }
-
 // Opens the external data files that the header refers to.
 Result<void> open_external(ModelFiles& model, const OpenOptions& options) {
   const auto folder = model.files[0].path.parent_path();
@@ -34,7 +32,7 @@ Result<void> open_external(ModelFiles& model, const OpenOptions& options) {
     auto opened = io::FileSource::open(path, port_of(options));
     if (opened) {
       model.files.push_back({path, *std::move(opened)});
-    } else if (!is_missing_file(opened.error())) {
+    } else if (!is_missing(opened.error().cause())) {
       return fail(std::move(opened).error());
     } else if (options.allow_incomplete) {
       model.files.push_back({path, nullptr});
@@ -128,7 +126,7 @@ Result<void> check_all_exist(const std::vector<std::filesystem::path>& paths, co
   std::error_code cause;
   for (const auto& path : paths) {
     const auto stat = port_of(options).stat(view.current_path(path));
-    if (stat || stat.error() != std::errc::no_such_file_or_directory) continue;
+    if (stat || !is_missing(stat.error())) continue;
     missing.push_back(path.filename().string());
     cause = stat.error();
   }
@@ -162,7 +160,7 @@ Result<std::vector<ModelFiles>> open_shards(const std::vector<std::filesystem::p
     auto opened = io::FileSource::open(view.current_path(path), port_of(options));
     if (opened) {
       files.push_back(*std::move(opened));
-    } else if (is_missing_file(opened.error())) {
+    } else if (is_missing(opened.error().cause())) {
       missing.push_back(path.filename().string());
       cause = opened.error().cause();
     } else {

@@ -102,6 +102,12 @@ TEST_F(ShardSet, missing_file_without_a_folder_is_reported_in_the_current_one) {
   EXPECT_EQ(refusal(shards, ErrorCode::missing_shard, "shards_exist").path(), ".");
 }
 
+TEST_F(ShardSet, shard_with_a_name_that_is_too_long_is_missing) {
+  write_file(index_, index_text({{"x", std::string(300, 'x')}}));
+  const auto error = refusal(Model::open(index_), ErrorCode::missing_shard, "shards_exist");
+  EXPECT_EQ(error.cause(), std::errc::filename_too_long);
+}
+
 TEST_F(ShardSet, shard_that_is_not_a_regular_file_is_not_reported_as_missing) {
   std::filesystem::remove(two_);
   std::filesystem::create_directory(two_);
