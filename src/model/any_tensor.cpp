@@ -83,11 +83,7 @@ Result<void> ModelAccess::check_available(const ModelState& state, const Entry& 
   const auto at = [&](Error error) {
     return fail(std::move(error).at_path(state.paths[entry.file].native()).at_tensor(entry.name));
   };
-  if (!state.has_data) {
-    return at(
-        Error(ErrorCode::bad_state, "model_has_its_data", "model was opened without its data (catalog_only)")
-            .with_hint("open the model without catalog_only"));
-  }
+  if (!state.has_data) return at(check_has_data(state).error());
   if (entry.is_splat()) {
     return at(Error(ErrorCode::unsupported_encoding, "splat_has_no_stored_bytes",
                     format_text("tensor '{}' is a splat and has no bytes in the file", entry.name))

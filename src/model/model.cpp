@@ -132,14 +132,17 @@ OpenOptions ModelAccess::open_options(const Model& model) {
           .port = model.state_->port};
 }
 
+Result<void> ModelAccess::check_has_data(const ModelState& state) {
+  if (state.has_data) return {};
+  return fail(Error(ErrorCode::bad_state, "model_has_its_data",
+                    "model was opened with `catalog_only`, without its data")
+                  .at_path(state.opened.native())
+                  .with_hint("open the model without `catalog_only`"));
+}
+
 Result<void> ModelAccess::check_all_exist(const Model& model) {
   const auto& state = *model.state_;
-  if (!state.has_data) {
-    return fail(
-        Error(ErrorCode::bad_state, "model_has_its_data", "was opened with `catalog_only`, without its data")
-            .at_path(state.opened.native())
-            .with_hint("open the model without `catalog_only`"));
-  }
+  HT_TRY(check_has_data(state));
   const auto& sources = state.mapped->sources();
   const auto missing = std::ranges::find(sources, nullptr);
   if (missing == sources.end()) return {};

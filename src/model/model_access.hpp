@@ -62,6 +62,8 @@ struct ModelAccess {
   [[nodiscard]] static const io::Source& source_of(const AnyTensor& tensor) {
     return state(tensor).mapped->file(tensor.entry().file).source();
   }
+  /// `bad_state` if the model was opened with `catalog_only`.
+  [[nodiscard]] static Result<void> check_has_data(const ModelState& state);
   /// Fails unless all bytes of the entry are in an open file: `bad_state` with `catalog_only`,
   /// `unsupported_encoding` for a splat, `missing_shard`, `truncated`. Does not map.
   [[nodiscard]] static Result<void> check_available(const ModelState& state, const Entry& entry);

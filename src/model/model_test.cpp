@@ -7,6 +7,7 @@
 
 #include "format/ht/ht.hpp"
 #include "format/safetensors/test_file.hpp"
+#include "model/model_access.hpp"
 #include "model/test_models.hpp"
 #include "testing/library_types.hpp"
 #include "testing/temporary_folder.hpp"
@@ -81,6 +82,8 @@ TEST_F(ModelTest, model_has_its_data) {
   ASSERT_FALSE(tensor);
   EXPECT_EQ(tensor.error().code(), ErrorCode::bad_state);
   EXPECT_EQ(tensor.error().rule(), "model_has_its_data");
+  EXPECT_EQ(tensor.error().message(), "model was opened with `catalog_only`, without its data");
+  EXPECT_EQ(tensor.error().message(), ModelAccess::check_all_exist(model).error().message());
 }
 
 TEST_F(ModelTest, accepts_static_shapes_that_fit) {
