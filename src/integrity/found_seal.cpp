@@ -2,6 +2,7 @@
 #include "base/format_text.hpp"
 #include "base/utf8.hpp"
 #include "format/shards/numbered_name.hpp"
+#include "format/shards/shard_index.hpp"
 #include "io/file_source.hpp"
 
 #include <algorithm>
@@ -17,13 +18,13 @@ std::string normalized(const Path& path) { return path.lexically_normal().generi
 
 }  // namespace
 
-SealLocation seal_location_in_folder(const Path& folder) { return {.seal = folder / "model.htseal"}; }
+SealLocation seal_location_in_folder(const Path& folder) { return {.seal = folder / folder_seal_name}; }
 
 SealLocation seal_location_of(const Path& model, std::span<const Format> formats, io::Port& port) {
   const auto stat = port.stat(model);
   if (stat && stat->kind == io::FileKind::folder) return seal_location_in_folder(model);
   const auto name = model.filename().string();
-  if (name.ends_with(".index.json")) return seal_location_in_folder(model.parent_path());
+  if (is_index_name(name)) return seal_location_in_folder(model.parent_path());
   auto file = model;
   // The parts of a split model share one seal. A shard that an index names can also be opened alone, and then
   // has a seal of its own.
@@ -32,7 +33,7 @@ SealLocation seal_location_of(const Path& model, std::span<const Format> formats
   if (format != nullptr && format->sharding == Format::Sharding::parts)
     file.replace_filename(numbered->name_of_part(1));
   auto seal = file;
-  seal += ".htseal";
+  seal += seal_suffix;
   return {.seal = std::move(seal), .file = std::move(file)};
 }
 

@@ -55,8 +55,8 @@ Error non_real_values(const AnyTensor& tensor) {
 }
 
 Result<std::int64_t> count_values_of(const AnyTensor& tensor) {
-  const ElementType f64{.dtype = F64::tag, .name = F64::name, .bits = F64::bits};
-  if (!values::can_convert(tensor.type(), f64)) return fail(non_real_values(tensor));
+  if (!values::can_convert(tensor.type(), detail::element_type_of<F64>()))
+    return fail(non_real_values(tensor));
   return layout::count_elements(tensor.dims());
 }
 
@@ -241,8 +241,7 @@ Result<void> AnyTensor::read_values(std::span<double> into, std::int64_t first) 
       bytes.resize(static_cast<std::size_t>(values::stored_bytes(stored, end - begin)));
       HT_TRY(copy_to(bytes, values::stored_bytes(stored, begin)));
       values.resize(static_cast<std::size_t>(end - begin));
-      const ElementType f64{.dtype = F64::tag, .name = F64::name, .bits = F64::bits};
-      values::convert_values({.from = stored, .to = f64}, bytes.data(),
+      values::convert_values({.from = stored, .to = detail::element_type_of<F64>()}, bytes.data(),
                              reinterpret_cast<std::byte*>(values.data()), end - begin);
       const std::int64_t skipped = first + done - begin;
       const std::int64_t count = std::min(end - begin - skipped, requested - done);

@@ -99,8 +99,8 @@ Result<std::optional<std::vector<Path>>> files_of_index(const Path& path, io::Po
 // The files that a set is opened by come first, then seals, then shards.
 int rank_of(const Path& path) {
   const auto name = path.filename().string();
-  if (name.ends_with(".index.json")) return 0;
-  if (name.ends_with(".htseal")) return 2;
+  if (is_index_name(name)) return 0;
+  if (name.ends_with(seal_suffix)) return 2;
   const auto numbered = parse_numbered_name(name);
   return !numbered || numbered->number == 1 ? 1 : 3;
 }
@@ -112,7 +112,7 @@ Result<std::vector<Path>> shards_to_remove(const ConversionPlan& plan, io::Port&
   if (!plan.is_sharded) return old;
   const Path folder = plan.target.parent_path();
   auto index = plan.target;
-  index += ".index.json";
+  index += index_suffix;
   const auto indexed = HT_TRY(files_of_index(index, port));
   const auto is_planned = [&](const Path& path) {
     return std::ranges::find(plan.files, path, &PlannedFile::path) != plan.files.end();

@@ -328,7 +328,7 @@ class Planner {
     const std::string json = encode_shard_index(index, total);
     const Bytes bytes = bytes_of(json);
     auto path = target_;
-    path += ".index.json";
+    path += index_suffix;
     plan_.main_file = plan_.files.size();
     plan_.files.push_back(
         {.path = std::move(path), .bytes = bytes.size(), .header = {bytes.begin(), bytes.end()}});

@@ -9,11 +9,18 @@
 #include <htensor/format/metadata.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "format/catalog/name_store.hpp"
 
 namespace ht::inline v1 {
+
+/// The end of an index's file name.
+inline constexpr std::string_view index_suffix = ".index.json";
+[[nodiscard]] constexpr bool is_index_name(std::string_view name) noexcept {
+  return name.ends_with(index_suffix);
+}
 
 struct ShardIndex {
   /// Paths below the index's folder and relative to it, sorted, each once.

@@ -13,9 +13,6 @@ namespace {
 
 using Path = std::filesystem::path;
 
-// Returns whether the name requires the file to be an index.
-bool is_named_as_index(const Path& path) { return path.native().ends_with(".index.json"); }
-
 Error not_an_index(Bytes prefix, std::uint64_t file_bytes) {
   if (auto other = other_file_kind(prefix, file_bytes)) return *std::move(other);
   return Error(ErrorCode::bad_header, "index_is_json", "the index is not a JSON object")
@@ -44,7 +41,7 @@ Result<std::optional<ShardIndex>> read_index(const Path& path, const OpenOptions
   std::vector<std::byte> text(static_cast<std::size_t>(std::min<std::uint64_t>(file_bytes, sniffed_bytes)));
   HT_TRY(file->read(0, text));
   if (!may_be_shard_index(text)) {
-    if (!is_named_as_index(path)) return std::nullopt;
+    if (!is_index_name(path.native())) return std::nullopt;
     return fail(not_an_index(text, file_bytes).at_path(path.native()));
   }
   if (file_bytes > max_bytes) {
@@ -60,7 +57,7 @@ Result<std::optional<ShardIndex>> read_index(const Path& path, const OpenOptions
   // A JSON file with another name may be anything; if it is malformed and has a weight_map, it is an index.
   const std::string_view json(reinterpret_cast<const char*>(text.data()), text.size());
   const bool has_map = json.find("\"weight_map\"") != json.npos;
-  if (!is_named_as_index(path) && (index || !has_map)) return std::nullopt;
+  if (!is_index_name(path.native()) && (index || !has_map)) return std::nullopt;
   if (!index) return fail(std::move(index).error().at_path(path.native()));
   return fail(Error(ErrorCode::bad_header, "index_has_a_weight_map", "the index has no weight_map")
                   .at_path(path.native())

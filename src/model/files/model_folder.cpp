@@ -17,8 +17,6 @@ namespace {
 using Path = std::filesystem::path;
 using Names = std::vector<std::string>;
 
-constexpr std::string_view index_ending = ".index.json";
-
 // Returns the names in a folder, sorted and without hidden files. With `view`, reads the journals in the
 // folder into `view`, and returns the names as they are after all journals are finished.
 Result<Names> names_in(const Path& folder, const OpenOptions& options, SetView* view = nullptr) {
@@ -33,12 +31,10 @@ Result<Names> names_in(const Path& folder, const OpenOptions& options, SetView* 
   return *std::move(names);
 }
 
-bool is_index_name(std::string_view name) { return name.ends_with(index_ending); }
-
 // Decides by name, without reading the file. An index has the name of its files plus an ending; the check
 // excludes indexes of formats that the library does not read.
 bool may_be_weights(std::string_view name, const OpenOptions& options) {
-  if (is_index_name(name)) name.remove_suffix(index_ending.size());
+  if (is_index_name(name)) name.remove_suffix(index_suffix.size());
   return format_of_extension(Path(name).extension().string(), options.formats) != nullptr;
 }
 

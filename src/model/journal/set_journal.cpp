@@ -2,6 +2,7 @@
 #include "base/format_text.hpp"
 #include "base/utf8.hpp"
 #include "format/shards/numbered_name.hpp"
+#include "format/shards/shard_index.hpp"
 #include "io/atomic_file.hpp"
 #include "io/file_source.hpp"
 #include "io/port/system_error.hpp"
@@ -19,8 +20,6 @@ namespace {
 using Path = std::filesystem::path;
 
 constexpr std::string_view magic = "htensor-journal-1";
-constexpr std::string_view index_suffix = ".index.json";
-constexpr std::string_view seal_suffix = ".htseal";
 // The same limit as for an index: a journal has only two entries per shard.
 constexpr std::uint64_t max_bytes = 100'000'000;
 
@@ -36,9 +35,9 @@ bool is_temporary(std::string_view name) {
 
 // An untrusted journal must not rename or remove files outside the set that it is stored beside.
 bool is_of_set(std::string_view name, std::string_view set_name) {
-  if (name == "model.htseal") return true;
+  if (name == folder_seal_name) return true;
   if (name.ends_with(seal_suffix)) name.remove_suffix(seal_suffix.size());
-  if (name.ends_with(index_suffix)) name.remove_suffix(index_suffix.size());
+  if (is_index_name(name)) name.remove_suffix(index_suffix.size());
   return name.find('/') == std::string_view::npos && set_name_of(Path(name)) == set_name;
 }
 
@@ -76,7 +75,7 @@ bool is_missing(std::error_code cause) noexcept {
 
 std::string set_name_of(const Path& member) {
   auto name = member.filename().string();
-  if (name.ends_with(index_suffix)) name.resize(name.size() - index_suffix.size());
+  if (is_index_name(name)) name.resize(name.size() - index_suffix.size());
   // The name of a set may itself look like the name of a shard.
   while (const auto numbered = parse_numbered_name(name)) name = numbered->stem + numbered->extension;
   return name;

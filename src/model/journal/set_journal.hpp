@@ -28,6 +28,10 @@
 
 namespace ht::inline v1 {
 
+/// The names of seals: the end of a file's seal, and the whole name of a folder's.
+inline constexpr std::string_view seal_suffix = ".htseal";
+inline constexpr std::string_view folder_seal_name = "model.htseal";
+
 struct SetJournal {
   struct File {
     std::string name;
