@@ -821,8 +821,8 @@ HT_C_API ht_status ht_verify(const char* path, const ht_verify_options* options,
 /// The same for the open files of a model, but damage is an error that names the first bad tensor:
 /// HT_CHECKSUM_MISMATCH, HT_TRUNCATED, HT_TRAILING_BYTES, HT_MISSING_SHARD.
 HT_C_API ht_status ht_model_verify(const ht_model* model, const ht_verify_options* options, ht_error** error);
-/// Compares the bytes of one tensor with the seal, which is read each time. HT_CHECKSUM_MISMATCH,
-/// HT_NOT_SEALED.
+/// Compares the bytes of one tensor with the seal, which is read each time; for a splat, the headers, which
+/// have its pattern. HT_CHECKSUM_MISMATCH, HT_NOT_SEALED, HT_BAD_SEAL.
 HT_C_API ht_status ht_tensor_verify(const ht_tensor* tensor, ht_error** error);
 /// The same with progress and cancellation. `work` may be NULL.
 HT_C_API ht_status ht_tensor_verify_with_work(const ht_tensor* tensor, const ht_work* work, ht_error** error);

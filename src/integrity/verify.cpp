@@ -139,6 +139,19 @@ Result<Seal::Tensor> sealed_tensor_for(const Storage::FileBacked& range, const M
   return own_tensor_for(range, file, state.formats);
 }
 
+// Compares all bytes outside tensors with the model's seal. The header among them has the patterns of splats,
+// so the expanded bytes are not hashed.
+Result<void> verify_headers(const ModelState& state, const WorkOptions& work) {
+  const auto found = HT_TRY(find_seal(state, *state.port));
+  HT_TRY(check_all_sealed(state, found));
+  const auto open = state.mapped->files();
+  std::vector<io::MappedFile*> files(found.paths.size());
+  for (std::size_t i = 0; i < open.size(); ++i) files[HT_TRY(found.number_of(state.paths[i]))] = open[i];
+  // The index is not open, and a missing external file has no header.
+  return HT_TRY(compare(found.seal, files, found.paths, {.quick = true, .work = work}, MissingFiles::skipped))
+      .result();
+}
+
 // Computes the digest of a tensor's bytes with the given algorithm.
 using DigestOf = std::function<Result<Digest>(HashAlgorithm)>;
 
@@ -278,6 +291,12 @@ Result<void> verify(const AnyTensor& tensor, const WorkOptions& work) {
   return without_bad_alloc([&]() -> Result<void> {
     const auto& state = ModelAccess::state(tensor);
     const Entry entry = tensor.entry();
+    if (entry.is_splat()) {
+      HT_TRY(ModelAccess::check_has_data(state));
+      auto verified = verify_headers(state, work);
+      if (!verified) return fail(std::move(verified).error().at_tensor(entry.name));
+      return {};
+    }
     const Storage::FileBacked where{state.paths[entry.file], entry.offset, entry.bytes};
     HT_TRY(ModelAccess::check_available(state, entry));
     const auto sealed = HT_TRY(sealed_tensor_for(where, state, state.mapped->file(entry.file).source()));

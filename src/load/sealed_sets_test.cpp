@@ -352,6 +352,34 @@ TEST_F(SealedSet, seal_is_found_for_each_tensor_of_the_set) {
   EXPECT_EQ(verify(one).error().rule(), "tensor_matches_its_seal");
 }
 
+// The pattern of a splat is in the header.
+TEST(Seals, splat_is_verified_with_the_header) {
+  const testing::TemporaryFolder folder;
+  const auto path = folder / "m.irpa";
+  write_file(path, testing::irpa_file({{.name = "splat", .length = std::uint64_t{1} << 50, .pattern = "ab"},
+                                       {.name = "data", .length = 8, .offset = 0}},
+                                      "01234567"));
+  const auto model = Model::open(path).value();
+  const auto verify_splat = [&](const OpenOptions& options = {}) {
+    return ht::verify(Model::open(path, options).value()["splat"].value());
+  };
+  expect_refusal(verify_splat(), ErrorCode::not_sealed, "model_is_sealed");
+  ASSERT_TRUE(ht::seal(model));
+  const auto verified = verify_splat();
+  EXPECT_TRUE(verified) << to_string(verified.error());
+  expect_refusal(verify_splat({.catalog_only = true}), ErrorCode::bad_state, "model_has_its_data");
+  flip_bit(path, model["data"]->entry().offset);
+  EXPECT_TRUE(verify_splat()) << "only the data of another tensor differs";
+  const auto file = read_file(path);
+  const auto pattern = std::ranges::search(file, bytes_of("ab"));
+  ASSERT_FALSE(pattern.empty());
+  flip_bit(path, static_cast<std::uint64_t>(pattern.begin() - file.begin()));
+  const auto error = testing::refusal(verify_splat(), ErrorCode::checksum_mismatch, "bytes_match_the_seal");
+  EXPECT_EQ(error.tensor(), "splat");
+  EXPECT_EQ(error.path(), path.native());
+  EXPECT_TRUE(error.message().starts_with("checksum mismatch in the header, bytes 0–")) << error.message();
+}
+
 TEST(Seals, seal_of_an_archive_covers_its_external_files) {
   const testing::TemporaryFolder folder;
   // An archive whose tensor is in another file is a model of two files.

@@ -223,7 +223,8 @@ struct VerifyOptions {
 
 /// Compares the tensor's bytes with the seal of its file: `checksum_mismatch`, `not_sealed`, `bad_seal`. Uses
 /// the bytes in memory if the tensor is loaded or its file can be mapped, else reads them. For a slice,
-/// compares the whole tensor. Reads the seal in each call; for all tensors, verify the model.
+/// compares the whole tensor. For a splat, compares the bytes outside tensors of all files of the model: the
+/// header has its pattern. Reads the seal in each call; for all tensors, verify the model.
 [[nodiscard]] Result<void> verify(const AnyTensor& tensor, const WorkOptions& work = {});
 
 /// The same for memory that is mapped from a file. `not_sealed` for other memory, and for a range that is not
