@@ -10,6 +10,7 @@
 
 #include "bench/checksum/files.hpp"
 #include "bench/load/contenders.hpp"
+#include "bench/turns/read_loop.hpp"
 #include "bench/turns/sum.hpp"
 
 namespace ht::bench {

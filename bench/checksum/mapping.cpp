@@ -5,6 +5,7 @@
 
 #include "bench/checksum/files.hpp"
 #include "bench/turns/open_file.hpp"
+#include "bench/turns/read_loop.hpp"
 
 namespace ht::bench {
 namespace {

@@ -1,5 +1,5 @@
-// The ways to sum bytes in memory, one source file each. An answer is one 64-bit number, regardless of the
-// length of the checksum.
+// The ways to sum bytes in memory, one source file each, and bench/turns/read_loop.hpp. An answer is one
+// 64-bit number, regardless of the length of the checksum.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,6 @@ std::uint64_t expected_crc64nvme(Bytes bytes);
 
 // 64-bit numbers added by std::accumulate. The memory must contain whole 64-bit numbers.
 std::uint64_t by_accumulate(Bytes bytes);
-
-// Exclusive-or of 64-bit numbers, the last one padded with zeros: almost pure reading. The AVX2 loops are the
-// limit; the plain loop is for processors without AVX2.
-bool has_avx2();
-std::uint64_t by_avx2_read(Bytes bytes);
-std::uint64_t by_avx2_read_with_prefetch(Bytes bytes);
-std::uint64_t by_plain_read(Bytes bytes);
 
 // XXH3 by libxxhash, with the widest registers of the processor.
 std::uint64_t by_xxh3_64(Bytes bytes);

@@ -1,7 +1,7 @@
+#include "bench/turns/read_loop.hpp"
+
 #include <algorithm>
 #include <cstring>
-
-#include "bench/checksum/sums.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
