@@ -2,7 +2,6 @@
 // Each is compared with the same work without a checksum.
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 
 #include "bench/checksum/cells.hpp"
 #include "bench/checksum/files.hpp"
@@ -29,7 +28,7 @@ bool run_all(const Options& options) {
   if (!make_cold(file.path)) std::printf("no cell is cold: %s stays in the page cache\n", file.path.c_str());
 
   auto cells = make_cells({.large = large, .small = small, .file = file}, options.smoke);
-  run(cells.contenders, {.repeats = options.repeats, .smoke = options.smoke});
+  run(cells.contenders, options);
 
   Report report{.file_bytes = file.file_bytes,
                 .contenders = std::move(cells.contenders),
@@ -42,14 +41,4 @@ bool run_all(const Options& options) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  // Line-buffered, so that output to a file stays in order with stderr.
-  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
-  try {
-    clean_up_on_interrupt();
-    return run_all(parse_options(argc, argv, {.repeats = 7})) ? 0 : 1;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_checksum: %s\n", error.what());
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return run_main(argc, argv, {.repeats = 7}, run_all); }

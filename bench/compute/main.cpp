@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 
 #include <cstdio>
-#include <exception>
 #include <htensor/compute/matmul.hpp>
 #include <htensor/hash/digest.hpp>
 #include <limits>
@@ -143,7 +142,7 @@ bool run_all(const Options& options) {
     add_product<ht::F32>(cells, python, extent, blas, "cblas_sgemm");
     add_product<ht::F64>(cells, python, extent, blas, "cblas_dgemm");
   }
-  run(cells.contenders, {.repeats = options.repeats, .smoke = options.smoke});
+  run(cells.contenders, options);
   Report report{.file_bytes = cells.cells.back().bytes,
                 .contenders = std::move(cells.contenders),
                 .goals = {},
@@ -158,14 +157,4 @@ bool run_all(const Options& options) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  // Line-buffered, so that output to a file stays in order with stderr.
-  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
-  try {
-    clean_up_on_interrupt();
-    return run_all(parse_options(argc, argv, {.repeats = 11})) ? 0 : 1;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_compute: %s\n", error.what());
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return run_main(argc, argv, {.bytes = 0, .folder = {}}, run_all); }

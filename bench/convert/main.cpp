@@ -1,6 +1,5 @@
 // Durable conversion of a safetensors model to IRPA, against copying the file with standard tools.
 #include <cstdio>
-#include <exception>
 #include <fstream>
 #include <htensor/convert/convert.hpp>
 #include <string_view>
@@ -116,8 +115,7 @@ bool run_all(const Options& options) {
   if (!make_cold(source.path))
     std::printf("no cell is cold: %s stays in the page cache\n", source.path.c_str());
   auto cells = Builder(source, folder).build();
-  run(cells.contenders,
-      {.repeats = options.repeats, .smoke = options.smoke, .rest = std::chrono::seconds(3)});
+  run(cells.contenders, options, std::chrono::seconds(3));
   Report report{.file_bytes = source.file_bytes,
                 .contenders = std::move(cells.contenders),
                 .goals = {},
@@ -126,22 +124,17 @@ bool run_all(const Options& options) {
     report.goals.push_back(speed_goal(report.contenders, cell, "convert", "cp + sync", 3));
     report.goals.push_back(speed_goal(report.contenders, cell, "convert", "dd, direct", 0.85));
   }
-  report.goals.push_back(peak_goal(source, folder / "peak.irpa"));
-  report.goals.push_back(sharing_goal(folder, options));
+  if (options.cells.empty()) {
+    report.goals.push_back(peak_goal(source, folder / "peak.irpa"));
+    report.goals.push_back(sharing_goal(folder, options));
+  }
   return publish(report, options);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Line-buffered, so that output to a file stays in order with stderr.
-  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
-  try {
-    if (argc == 4 && std::string_view(argv[1]) == "--peak") return measure_peak(argv[2], argv[3]);
-    clean_up_on_interrupt();
-    return run_all(parse_options(argc, argv)) ? 0 : 1;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_convert: %s\n", error.what());
-    return 2;
-  }
+  if (argc == 4 && std::string_view(argv[1]) == "--peak")
+    return exit_status_of(argv[0], [&] { return measure_peak(argv[2], argv[3]); });
+  return run_main(argc, argv, {}, run_all);
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <exception>
 #include <htensor/compute/conv.hpp>
 #include <htensor/compute/elementwise.hpp>
 #include <htensor/compute/embedding.hpp>
@@ -176,7 +175,7 @@ bool run_all(const Options& options) {
   std::ranges::stable_sort(cells.contenders, {}, [&](const Contender& contender) {
     return std::ranges::find(cells.cells, contender.cell->name, &Cell::name) - cells.cells.begin();
   });
-  run(cells.contenders, {.repeats = options.repeats, .smoke = options.smoke});
+  run(cells.contenders, options);
   Report report{.file_bytes = cells.cells.back().bytes,
                 .contenders = std::move(cells.contenders),
                 .goals = {},
@@ -194,13 +193,4 @@ bool run_all(const Options& options) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
-  try {
-    clean_up_on_interrupt();
-    return run_all(parse_options(argc, argv, {.repeats = 11})) ? 0 : 1;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_devices: %s\n", error.what());
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return run_main(argc, argv, {.bytes = 0, .folder = {}}, run_all); }

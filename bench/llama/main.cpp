@@ -1,6 +1,4 @@
 // Tokens of examples/llama with Q4_K_M weights, against a loop that reads as many bytes as one token needs.
-#include <cstdio>
-#include <exception>
 #include <htensor/hash/digest.hpp>
 
 #include "bench/turns/must.hpp"
@@ -63,15 +61,17 @@ void add_cell(Cells& cells, const std::string& name, const Path& path) {
 bool run_all(const Options& options) {
   const Folder folder(options.folder);
   Cells cells;
-  const Path small = folder / "small.gguf";
-  synthesize(small, {"--preset", "llama-1b-q4_k_m", "--size", std::to_string(options.bytes)});
-  add_cell(cells, "small", small);
-  if (!options.smoke) {
+  if (options.selects("small")) {
+    const Path small = folder / "small.gguf";
+    synthesize(small, {"--preset", "llama-1b-q4_k_m", "--size", std::to_string(options.bytes)});
+    add_cell(cells, "small", small);
+  }
+  if (options.selects("1B") && !options.smoke) {
     const Path whole = folder / "whole.gguf";
     synthesize(whole, {"--preset", "llama-1b-q4_k_m"});
     add_cell(cells, "1B", whole);
   }
-  run(cells.contenders, {.repeats = options.repeats, .smoke = options.smoke});
+  run(cells.contenders, options);
   Report report{.file_bytes = options.bytes,
                 .contenders = std::move(cells.contenders),
                 .goals = {},
@@ -86,14 +86,4 @@ bool run_all(const Options& options) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  // Line-buffered, so that output to a file stays in order with stderr.
-  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
-  try {
-    clean_up_on_interrupt();
-    return run_all(parse_options(argc, argv, {.bytes = 200'000'000, .repeats = 11})) ? 0 : 1;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_llama: %s\n", error.what());
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return run_main(argc, argv, {.bytes = 200'000'000}, run_all); }

@@ -2,7 +2,6 @@
 // common practice without the library and with the limits of the hardware.
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 #include <string_view>
 
 #include "bench/load/cells.hpp"
@@ -36,9 +35,7 @@ bool run_all(const Options& options) {
   cell_options.direct = best_direct_shape(large);
   if (disk) cell_options.far = &far;
   auto cells = make_cells(large, into, cell_options);
-  std::erase_if(cells.contenders, [&](const Contender& one) { return !options.selects(one.cell->name); });
-  must(!cells.contenders.empty(), "no cell has a name that contains the text of --cells");
-  run(cells.contenders, {.repeats = options.repeats, .smoke = options.smoke});
+  run(cells.contenders, options);
 
   Report report{.file_bytes = large.file_bytes,
                 .contenders = std::move(cells.contenders),
@@ -58,17 +55,11 @@ bool run_all(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Line-buffered, so that output to a file stays in order with stderr.
-  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
-  try {
-    // Modes of child processes.
-    const std::string_view mode = argc > 1 ? argv[1] : "";
-    if (mode == "--serve" && argc == 4) return serve_far_disk(argv[2], argv[3]);
-    if (mode == "--peak" && argc == 3) return measure_peak_memory(argv[2]);
-    clean_up_on_interrupt();
-    return run_all(parse_options(argc, argv)) ? 0 : 1;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_load: %s\n", error.what());
-    return 2;
-  }
+  // Modes of child processes.
+  const std::string_view mode = argc > 1 ? argv[1] : "";
+  if (mode == "--serve" && argc == 4)
+    return exit_status_of(argv[0], [&] { return serve_far_disk(argv[2], argv[3]); });
+  if (mode == "--peak" && argc == 3)
+    return exit_status_of(argv[0], [&] { return measure_peak_memory(argv[2]); });
+  return run_main(argc, argv, {}, run_all);
 }

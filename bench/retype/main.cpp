@@ -2,9 +2,7 @@
 // writing as many bytes as the target has.
 #include <algorithm>
 #include <bit>
-#include <cstdio>
 #include <cstring>
-#include <exception>
 #include <htensor/convert/convert.hpp>
 
 #include "bench/turns/child.hpp"
@@ -143,8 +141,7 @@ bool run_all(const Options& options) {
   add_dense(builder, dense, folder / "target.safetensors");
   add_blocks(builder, blocks, folder / "target.gguf");
   auto cells = std::move(builder).take();
-  run(cells.contenders,
-      {.repeats = options.repeats, .smoke = options.smoke, .rest = std::chrono::seconds(2)});
+  run(cells.contenders, options, std::chrono::seconds(2));
   Report report{.file_bytes = options.bytes,
                 .contenders = std::move(cells.contenders),
                 .goals = {},
@@ -158,14 +155,4 @@ bool run_all(const Options& options) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  // Line-buffered, so that output to a file stays in order with stderr.
-  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
-  try {
-    clean_up_on_interrupt();
-    return run_all(parse_options(argc, argv)) ? 0 : 1;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_retype: %s\n", error.what());
-    return 2;
-  }
-}
+int main(int argc, char** argv) { return run_main(argc, argv, {}, run_all); }

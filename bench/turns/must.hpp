@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cerrno>
+#include <cstdio>
+#include <exception>
+#include <filesystem>
 #include <htensor/base/result.hpp>
 #include <stdexcept>
 #include <string>
@@ -17,6 +20,19 @@ inline void must(bool good, const std::string& message) {
 /// For calls that set errno.
 inline void system_must(bool good, const std::string& subject) {
   if (!good) throw std::system_error(errno, std::generic_category(), subject);
+}
+
+/// Calls `body` and returns its result, the exit status of the program. Prints an exception and returns 2.
+template <class Body>
+[[nodiscard]] int exit_status_of(const char* program, const Body& body) {
+  // Line-buffered, so that output to a file stays in order with stderr.
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  try {
+    return body();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: %s\n", std::filesystem::path(program).filename().c_str(), error.what());
+    return 2;
+  }
 }
 
 template <class T>

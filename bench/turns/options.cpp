@@ -9,14 +9,10 @@
 namespace ht::bench {
 namespace {
 
-// Printed after the program's name.
-constexpr const char* usage =
-    "[--smoke] [--size 4G] [--repeats N] [--cells TEXT]... [--folder DIR] [--json FILE]: ";
-
 template <class T>
 std::string_view parse_number(std::string_view text, T& number) {
   const auto [after, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  must(error == std::errc{} && number > 0, usage + std::string(text) + " is not a number above 0");
+  must(error == std::errc{} && number > 0, std::string(text) + " is not a number above 0");
   return text.substr(static_cast<std::size_t>(after - text.data()));
 }
 
@@ -25,16 +21,43 @@ std::uint64_t parse_size(std::string_view text) {
   std::uint64_t number = 0;
   const auto unit = parse_number(text, number);
   constexpr std::string_view units = "KMGT";
-  must(unit.size() <= 1 && units.find(unit) != units.npos, usage + std::string(text) + " is not a size");
+  must(unit.size() <= 1 && units.find(unit) != units.npos, std::string(text) + " is not a size");
   const auto shift = unit.empty() ? 0 : 10 * (units.find(unit) + 1);
-  must(number <= UINT64_MAX >> shift, usage + std::string(text) + " is too large");
+  must(number <= UINT64_MAX >> shift, std::string(text) + " is too large");
   return number << shift;
 }
 
 int parse_repeats(std::string_view text) {
   int number = 0;
-  must(parse_number(text, number).empty(), usage + std::string(text) + " is not a number");
+  must(parse_number(text, number).empty(), std::string(text) + " is not a number");
   return number;
+}
+
+void parse_words(int argc, char** argv, bool has_size, bool has_folder, Options& options) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--smoke") {
+      options.smoke = true;
+      if (has_size) options.bytes = std::uint64_t{32} << 20;
+      options.repeats = 1;
+      continue;
+    }
+    must(i + 1 < argc, std::string(word) + " is not known, or lacks its value");
+    const char* const value = argv[++i];
+    if (word == "--size" && has_size) {
+      options.bytes = parse_size(value);
+    } else if (word == "--repeats") {
+      options.repeats = parse_repeats(value);
+    } else if (word == "--cells") {
+      options.cells.emplace_back(value);
+    } else if (word == "--folder" && has_folder) {
+      options.folder = value;
+    } else if (word == "--json") {
+      options.json = value;
+    } else {
+      must(false, std::string(word) + " is not known");
+    }
+  }
 }
 
 }  // namespace
@@ -45,29 +68,14 @@ bool Options::selects(std::string_view cell) const {
 }
 
 Options parse_options(int argc, char** argv, Options options) {
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    if (word == "--smoke") {
-      options.smoke = true;
-      options.bytes = std::uint64_t{32} << 20;
-      options.repeats = 1;
-      continue;
-    }
-    must(i + 1 < argc, usage + std::string(word) + " is not known, or lacks its value");
-    const char* const value = argv[++i];
-    if (word == "--size") {
-      options.bytes = parse_size(value);
-    } else if (word == "--repeats") {
-      options.repeats = parse_repeats(value);
-    } else if (word == "--cells") {
-      options.cells.emplace_back(value);
-    } else if (word == "--folder") {
-      options.folder = value;
-    } else if (word == "--json") {
-      options.json = value;
-    } else {
-      must(false, usage + std::string(word) + " is not known");
-    }
+  const bool has_size = options.bytes > 0;
+  const bool has_folder = !options.folder.empty();
+  try {
+    parse_words(argc, argv, has_size, has_folder, options);
+  } catch (const std::runtime_error& error) {
+    throw std::runtime_error(std::string("[--smoke] ") + (has_size ? "[--size 4G] " : "") +
+                             "[--repeats N] [--cells TEXT]... " + (has_folder ? "[--folder DIR] " : "") +
+                             "[--json FILE]: " + error.what());
   }
   return options;
 }

@@ -10,12 +10,15 @@
 namespace ht::bench {
 
 struct Options {
+  /// Checks answers only; a file that cannot be evicted from the page cache is accepted.
   bool smoke = false;
+  /// 0 if the benchmark has a fixed size. It then has no option --size.
   std::uint64_t bytes = std::uint64_t{4} << 30;
   /// Number of rounds. Each contender of a goal runs in every round.
   int repeats = 11;
   /// Only cells whose name contains one of these; all if empty.
   std::vector<std::string> cells{};
+  /// For temporary files. Empty if the benchmark writes none. It then has no option --folder.
   std::filesystem::path folder = std::filesystem::temp_directory_path();
   /// The file for the figures; no file is written if empty.
   std::filesystem::path json{};
@@ -25,6 +28,6 @@ struct Options {
 };
 
 /// `options` has the defaults. Throws if the arguments are invalid.
-[[nodiscard]] Options parse_options(int argc, char** argv, Options options = {});
+[[nodiscard]] Options parse_options(int argc, char** argv, Options options);
 
 }  // namespace ht::bench

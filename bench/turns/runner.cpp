@@ -18,7 +18,7 @@ namespace {
 
 volatile std::sig_atomic_t interrupted = 0;
 
-void prepare(const Cell& cell, const RunOptions& options) {
+void prepare(const Cell& cell, const Options& options) {
   const auto& path = cell.path;
   if (cell.cache == Cache::no_file) return;
   if (cell.cache == Cache::warm) return make_warm(path);
@@ -32,13 +32,13 @@ void prepare(const Cell& cell, const RunOptions& options) {
   }
 }
 
-void run_turn(Contender& contender, const RunOptions& options) {
+void run_turn(Contender& contender, const Options& options, std::chrono::seconds rest) {
   must(interrupted == 0, "interrupted");
   const Cell& cell = *contender.cell;
   prepare(cell, options);
-  if (!options.smoke && options.rest.count() != 0) {
+  if (!options.smoke && rest.count() != 0) {
     sync();
-    std::this_thread::sleep_for(options.rest);
+    std::this_thread::sleep_for(rest);
   }
   auto turn = contender.run();
   must(turn.answer == contender.expected_answer, cell.name + ", " + contender.name + ": the answer is wrong");
@@ -66,11 +66,9 @@ double Contender::median() const { return quantile(seconds, 0.5); }
 
 double Contender::best() const { return std::ranges::min(seconds); }
 
-void clean_up_on_interrupt() {
-  for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { interrupted = 1; });
-}
-
-void run(std::vector<Contender>& contenders, const RunOptions& options) {
+void run(std::vector<Contender>& contenders, const Options& options, std::chrono::seconds rest) {
+  std::erase_if(contenders, [&](const Contender& one) { return !options.selects(one.cell->name); });
+  must(!contenders.empty(), "no cell has a name that contains the text of --cells");
   // Contenders of a cell run in succession, so that a slow phase of the machine affects all of them.
   std::vector<std::vector<Contender*>> cells;
   for (auto& contender : contenders) {
@@ -90,11 +88,19 @@ void run(std::vector<Contender>& contenders, const RunOptions& options) {
       // One turn of each contender per pass, so the nth turns of two contenders form a pair.
       for (int turn = 0; turn < (options.smoke ? 1 : max_turns(cell)); ++turn) {
         for (auto* const one : cell) {
-          if (turn < one->turns_per_round && (round - 1) % one->every_rounds == 0) run_turn(*one, options);
+          if (turn < one->turns_per_round && (round - 1) % one->every_rounds == 0)
+            run_turn(*one, options, rest);
         }
       }
     }
   }
+}
+
+int run_main(int argc, char** argv, const Options& defaults, bool (*run_all)(const Options&)) {
+  return exit_status_of(argv[0], [&] {
+    for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { interrupted = 1; });
+    return run_all(parse_options(argc, argv, defaults)) ? 0 : 1;
+  });
 }
 
 }  // namespace ht::bench

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/turns/options.hpp"
 #include "bench/turns/turn.hpp"
 
 namespace ht::bench {
@@ -70,19 +71,15 @@ struct Cells {
   std::vector<Contender> contenders;
 };
 
-struct RunOptions {
-  int repeats = 11;
-  /// Checks answers only; a file that cannot be evicted from the page cache is accepted.
-  bool smoke = false;
-  /// Pause before each turn, for contenders that write much: the disk may still be writing data of the
-  /// previous contender.
-  std::chrono::seconds rest{0};
-};
+/// Removes the contenders of cells that the options do not select, and runs the others. `rest` is a pause
+/// before each turn, for contenders that write much: the disk may still be writing data of the previous
+/// contender. Throws if no contender is left, if an answer is wrong, or if a file cannot be evicted from the
+/// page cache.
+void run(std::vector<Contender>& contenders, const Options& options, std::chrono::seconds rest = {});
 
-/// Handles interrupts between turns from now on, so that large temporary files are deleted.
-void clean_up_on_interrupt();
-
-/// Throws if an answer is wrong, or if a file cannot be evicted from the page cache.
-void run(std::vector<Contender>& contenders, const RunOptions& options);
+/// The main function of a benchmark. Calls `run_all` with the options, of which `defaults` are the defaults.
+/// Returns the exit status: 0 if `run_all` returns true, 1 if a goal was missed, 2 after an exception, which
+/// is printed. An interrupt is handled between turns, so that large temporary files are deleted.
+[[nodiscard]] int run_main(int argc, char** argv, const Options& defaults, bool (*run_all)(const Options&));
 
 }  // namespace ht::bench

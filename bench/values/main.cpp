@@ -1,9 +1,7 @@
 // Casts, decoders of block encodings and statistics in memory. Each is compared with a loop that only moves
 // the same bytes, and with numpy and torch if they are installed.
 #include <cmath>
-#include <cstdio>
 #include <cstring>
-#include <exception>
 #include <htensor/hash/digest.hpp>
 #include <htensor/htensor.hpp>
 #include <random>
@@ -260,7 +258,7 @@ bool run_all(const Options& options) {
   add_statistics(cells, python, f32, "F32");
   add_statistics(cells, python, bf16, "BF16");
   add_statistics(cells, python, q4_k, "Q4_K");
-  run(cells.contenders, {.repeats = options.repeats, .smoke = options.smoke});
+  run(cells.contenders, options);
   Report report{.file_bytes = options.bytes,
                 .contenders = std::move(cells.contenders),
                 .goals = {},
@@ -272,13 +270,5 @@ bool run_all(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Line-buffered, so that output to a file stays in order with stderr.
-  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
-  try {
-    clean_up_on_interrupt();
-    return run_all(parse_options(argc, argv, {.bytes = std::uint64_t{512} << 20, .repeats = 11})) ? 0 : 1;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_values: %s\n", error.what());
-    return 2;
-  }
+  return run_main(argc, argv, {.bytes = std::uint64_t{512} << 20, .folder = {}}, run_all);
 }

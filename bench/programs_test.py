@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Tests the options and the messages of the benchmark programs.
+
+Usage: programs_test.py FOLDER, which contains the programs.
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+FOLDER = pathlib.Path()
+# A cell of each benchmark of bench/turns.
+CELLS = {
+    "load": "cold, first", "convert": "warm", "values": "statistics of F32", "retype": "F32 to BF16", "compute": "F64 64",
+    "devices": "rms_norm", "gemv": "Q8_0", "llama": "small", "checksum": "warm, verify",
+}  # fmt: skip
+
+
+def run(task, *options, **how):
+    return subprocess.run([FOLDER / f"bench_{task}", *options], capture_output=True, text=True, check=False, **how)
+
+
+class Programs(unittest.TestCase):
+    def test_measure_only_the_selected_cells(self):
+        for task, cell in CELLS.items():
+            with self.subTest(task), tempfile.TemporaryDirectory() as folder:
+                figures = pathlib.Path(folder) / "figures.json"
+                done = run(task, "--smoke", "--cells", cell, "--json", figures)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual({row["cell"] for row in json.loads(figures.read_text())["cells"]}, {cell})
+
+    def test_refuse_cells_that_do_not_exist(self):
+        for task in CELLS:
+            with self.subTest(task):
+                done = run(task, "--smoke", "--cells", "nonsense")
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn("no cell has a name that contains the text of --cells", done.stderr)
+
+    def test_refuse_options_without_effect(self):
+        for task, *options in (("compute", "--size", "1G"), ("devices", "--size", "1G"), ("compute", "--folder", "/"),
+                               ("devices", "--folder", "/"), ("values", "--folder", "/")):  # fmt: skip
+            with self.subTest(f"{task} {options[0]}"):
+                done = run(task, "--smoke", *options)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(f"bench_{task}: ", done.stderr)
+                self.assertIn(f"{options[0]} is not known", done.stderr)
+
+
+if __name__ == "__main__":
+    FOLDER = pathlib.Path(sys.argv.pop(1)).resolve()
+    unittest.main()
