@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +13,8 @@ struct ProcessCost {
   double processor_ms = 0;
 };
 
-/// Runs the command with standard output to a file and waits for it. nullopt unless it exits with 0.
-[[nodiscard]] std::optional<ProcessCost> run_process(const std::vector<std::string>& command,
-                                                     const std::filesystem::path& output = "/dev/null");
+/// Runs the command with standard output to a file and waits for it. Throws unless it exits with 0.
+ProcessCost run_process(const std::vector<std::string>& command,
+                        const std::filesystem::path& output = "/dev/null");
 
 }  // namespace ht::bench

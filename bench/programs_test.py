@@ -5,7 +5,9 @@ Usage: programs_test.py FOLDER, which contains the programs.
 """
 
 import json
+import os
 import pathlib
+import resource
 import subprocess
 import sys
 import tempfile
@@ -47,6 +49,20 @@ class Programs(unittest.TestCase):
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertIn(f"bench_{task}: ", done.stderr)
                 self.assertIn(f"{options[0]} is not known", done.stderr)
+
+    def test_report_a_file_that_cannot_be_written(self):
+        # Python ignores SIGXFSZ, so a write beyond the limit is an error for its child, too.
+        done = run("startup", "--smoke", restore_signals=False,
+                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)))  # fmt: skip
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertRegex(done.stderr, "bench_startup: .*File too large")
+
+    def test_report_a_missing_temporary_folder(self):
+        for task in ("open", "catalog", "startup", "listing", "gemv"):
+            with self.subTest(task):
+                done = run(task, "--smoke", env=os.environ | {"TMPDIR": "/nonexistent"})
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertIn(f"bench_{task}: ", done.stderr)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 #include "bench/catalog/headers.hpp"
 
 #include <array>
+#include <cerrno>
 #include <fstream>
 #include <string>
+#include <system_error>
 
 namespace ht::bench {
 namespace {
@@ -107,8 +109,16 @@ Result<std::vector<std::byte>> make_file(const std::filesystem::path& path, std:
              static_cast<std::streamsize>(encoded.header.size()));
   file.close();
   std::error_code cause;
-  std::filesystem::resize_file(path, encoded.file_bytes, cause);
-  if (!file || cause) return fail(Error(ErrorCode::write_failed).with_cause(cause));
+  if (!file) {
+    cause.assign(errno, std::generic_category());
+  } else {
+    std::filesystem::resize_file(path, encoded.file_bytes, cause);
+  }
+  if (cause) {
+    return fail(Error(ErrorCode::write_failed, "", "cannot write: " + cause.message())
+                    .at_path(path.string())
+                    .with_cause(cause));
+  }
   return std::move(encoded.header);
 }
 

@@ -1,12 +1,10 @@
 // From a header to a catalog: safetensors of three sizes, a GGUF with a vocabulary, and an IRPA. Each is
 // compared with a limit, and safetensors also with the usual C++ parser.
 #include <benchmark/benchmark.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <limits>
 #include <string>
@@ -15,6 +13,8 @@
 #include "bench/catalog/headers.hpp"
 #include "bench/catalog/task.hpp"
 #include "bench/report.hpp"
+#include "bench/turns/must.hpp"
+#include "bench/turns/room.hpp"
 
 namespace {
 
@@ -58,7 +58,7 @@ Result<bool> iteration_is_within_goal(const std::filesystem::path& path, std::si
   return best <= 15;
 }
 
-Result<bool> add_all(const std::filesystem::path& folder, bool smoke) {
+Result<bool> add_all(const ht::bench::Folder& folder, bool smoke) {
   bool good = true;
   std::vector<std::size_t> sizes{300, 60'000};
   if (!smoke) sizes.push_back(600'000);
@@ -98,20 +98,20 @@ Result<bool> add_all(const std::filesystem::path& folder, bool smoke) {
   return HT_TRY(memory_is_within_goal(irpa, irpa_header.size())) && good;
 }
 
+int run_all(int argc, char** argv) {
+  const ht::bench::Folder folder;
+  const bool smoke = argc == 2 && std::string_view(argv[1]) == "--smoke";
+  const bool good = ht::bench::value_of(add_all(folder, smoke));
+  const int status =
+      ht::bench::run_and_compare(argc, argv,
+                                 {{"safetensors/htensor/600000", "safetensors/simdjson/600000", 2.5},
+                                  {"safetensors/htensor/600000", "safetensors/nlohmann/600000", 0.2},
+                                  {"gguf/htensor", "gguf/walk", 2.0}});
+  return good ? status : 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string folder = (std::filesystem::temp_directory_path() / "htensor-bench-XXXXXX").string();
-  if (mkdtemp(folder.data()) == nullptr) return 2;
-  const bool smoke = argc == 2 && std::string_view(argv[1]) == "--smoke";
-  const auto added = add_all(folder, smoke);
-  if (!added) std::fprintf(stderr, "%s\n", to_string(added.error()).c_str());
-  const int status =
-      added ? ht::bench::run_and_compare(argc, argv,
-                                         {{"safetensors/htensor/600000", "safetensors/simdjson/600000", 2.5},
-                                          {"safetensors/htensor/600000", "safetensors/nlohmann/600000", 0.2},
-                                          {"gguf/htensor", "gguf/walk", 2.0}})
-            : 2;
-  std::filesystem::remove_all(folder);
-  return added && !*added ? 1 : status;
+  return ht::bench::exit_status_of(argv[0], [&] { return run_all(argc, argv); });
 }

@@ -157,4 +157,4 @@ bool run_all(const Options& options) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return run_main(argc, argv, {.bytes = 0, .folder = {}}, run_all); }
+int main(int argc, char** argv) { return run_main(argc, argv, {.bytes = 0, .writes_files = false}, run_all); }

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <htensor/htensor.hpp>
 #include <string>
@@ -11,10 +10,12 @@
 
 #include "bench/open/task.hpp"
 #include "bench/report.hpp"
+#include "bench/turns/must.hpp"
+#include "bench/turns/room.hpp"
 
 namespace {
 
-using ht::bench::Access;
+using namespace ht::bench;
 
 constexpr float first = 1.5F;
 constexpr float last = 2.5F;
@@ -59,20 +60,13 @@ void add(const std::string& name, Open open, Access access, const std::filesyste
   });
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  std::string folder = (std::filesystem::temp_directory_path() / "htensor-bench-XXXXXX").string();
-  if (mkdtemp(folder.data()) == nullptr) return 2;
+int run_all(int argc, char** argv) {
+  const Folder folder;
   bool too_large = false;
   const std::vector<std::pair<std::string, int>> sizes{{"1MiB", 9}, {"1GiB", 14}, {"1TiB", 19}};
   for (const auto& [size, bits] : sizes) {
-    const auto path = std::filesystem::path(folder) / (size + ".ht");
-    if (const auto created = make(path, std::int64_t{1} << bits); !created) {
-      std::fprintf(stderr, "%s\n", to_string(created.error()).c_str());
-      std::filesystem::remove_all(folder);
-      return 2;
-    }
+    const auto path = folder / (size + ".ht");
+    value_of(make(path, std::int64_t{1} << bits));
     const auto growth = resident_growth(path);
     std::printf("%s: resident memory grows by %lld KiB while it is open, goal below 1024 KiB: %s\n",
                 size.c_str(), static_cast<long long>(growth.value_or(INT64_MAX) / 1024),
@@ -80,13 +74,18 @@ int main(int argc, char** argv) {
     if (growth.value_or(INT64_MAX) >= 1 << 20) too_large = true;
     for (const auto& [access, prefix] :
          {std::pair(Access::last_element, "open/"), std::pair(Access::both_ends, "open_ends/")}) {
-      add(prefix + ("htensor/" + size), ht::bench::open_by_htensor, access, path);
-      add(prefix + ("mmap/" + size), ht::bench::open_by_mmap, access, path);
+      add(prefix + ("htensor/" + size), open_by_htensor, access, path);
+      add(prefix + ("mmap/" + size), open_by_mmap, access, path);
     }
   }
-  const int status = ht::bench::run_and_compare(
+  const int status = run_and_compare(
       argc, argv,
       {{"open/htensor/1TiB", "open/htensor/1MiB", 1.2}, {"open/htensor/1TiB", "open/mmap/1TiB", 2.0}});
-  std::filesystem::remove_all(folder);
   return too_large ? 1 : status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return exit_status_of(argv[0], [&] { return run_all(argc, argv); });
 }

@@ -33,7 +33,7 @@ int parse_repeats(std::string_view text) {
   return number;
 }
 
-void parse_words(int argc, char** argv, bool has_size, bool has_folder, Options& options) {
+void parse_words(int argc, char** argv, bool has_size, Options& options) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     if (word == "--smoke") {
@@ -50,7 +50,7 @@ void parse_words(int argc, char** argv, bool has_size, bool has_folder, Options&
       options.repeats = parse_repeats(value);
     } else if (word == "--cells") {
       options.cells.emplace_back(value);
-    } else if (word == "--folder" && has_folder) {
+    } else if (word == "--folder" && options.writes_files) {
       options.folder = value;
     } else if (word == "--json") {
       options.json = value;
@@ -69,14 +69,14 @@ bool Options::selects(std::string_view cell) const {
 
 Options parse_options(int argc, char** argv, Options options) {
   const bool has_size = options.bytes > 0;
-  const bool has_folder = !options.folder.empty();
   try {
-    parse_words(argc, argv, has_size, has_folder, options);
+    parse_words(argc, argv, has_size, options);
   } catch (const std::runtime_error& error) {
-    throw std::runtime_error(std::string("[--smoke] ") + (has_size ? "[--size 4G] " : "") +
-                             "[--repeats N] [--cells TEXT]... " + (has_folder ? "[--folder DIR] " : "") +
-                             "[--json FILE]: " + error.what());
+    throw std::runtime_error(
+        std::string("[--smoke] ") + (has_size ? "[--size 4G] " : "") + "[--repeats N] [--cells TEXT]... " +
+        (options.writes_files ? "[--folder DIR] " : "") + "[--json FILE]: " + error.what());
   }
+  if (options.writes_files && options.folder.empty()) options.folder = std::filesystem::temp_directory_path();
   return options;
 }
 

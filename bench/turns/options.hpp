@@ -18,8 +18,10 @@ struct Options {
   int repeats = 11;
   /// Only cells whose name contains one of these; all if empty.
   std::vector<std::string> cells{};
-  /// For temporary files. Empty if the benchmark writes none. It then has no option --folder.
-  std::filesystem::path folder = std::filesystem::temp_directory_path();
+  /// False for a benchmark without temporary files. It then has no option --folder.
+  bool writes_files = true;
+  /// For temporary files.
+  std::filesystem::path folder{};
   /// The file for the figures; no file is written if empty.
   std::filesystem::path json{};
 
@@ -27,7 +29,7 @@ struct Options {
   [[nodiscard]] bool selects(std::string_view cell) const;
 };
 
-/// `options` has the defaults. Throws if the arguments are invalid.
+/// `options` has the defaults; the default folder is that of the system. Throws if the arguments are invalid.
 [[nodiscard]] Options parse_options(int argc, char** argv, Options options);
 
 }  // namespace ht::bench

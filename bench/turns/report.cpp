@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "bench/quantile.hpp"
 #include "bench/turns/must.hpp"
 
 namespace ht::bench {

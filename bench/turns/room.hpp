@@ -14,7 +14,8 @@ namespace ht::bench {
 // A temporary folder, deleted with its contents, also after an exception.
 class Folder {
  public:
-  explicit Folder(const std::filesystem::path& in) : name_((in / "htensor-bench-XXXXXX").string()) {
+  explicit Folder(const std::filesystem::path& in = std::filesystem::temp_directory_path())
+      : name_((in / "htensor-bench-XXXXXX").string()) {
     system_must(mkdtemp(name_.data()) != nullptr, name_);
   }
   Folder(const Folder&) = delete;
@@ -24,7 +25,7 @@ class Folder {
     std::filesystem::remove_all(name_, ignored);
   }
 
-  [[nodiscard]] std::filesystem::path operator/(const char* name) const {
+  [[nodiscard]] std::filesystem::path operator/(const std::filesystem::path& name) const {
     return std::filesystem::path(name_) / name;
   }
 

@@ -3,12 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <random>
 #include <thread>
 
+#include "bench/quantile.hpp"
 #include "bench/turns/free_memory.hpp"
 #include "bench/turns/must.hpp"
 #include "bench/turns/page_cache.hpp"
@@ -53,14 +53,6 @@ int max_turns(const std::vector<Contender*>& cell) {
 }
 
 }  // namespace
-
-double quantile(std::vector<double> values, double share) {
-  std::ranges::sort(values);
-  const double at = share * static_cast<double>(values.size() - 1);
-  const auto below = static_cast<std::size_t>(at);
-  const auto above = std::min(below + 1, values.size() - 1);
-  return std::lerp(values[below], values[above], at - static_cast<double>(below));
-}
 
 double Contender::median() const { return quantile(seconds, 0.5); }
 

@@ -62,9 +62,6 @@ struct Contender {
   [[nodiscard]] double best() const;
 };
 
-/// Interpolates linearly between two values; `values` is not empty.
-[[nodiscard]] double quantile(std::vector<double> values, double share);
-
 /// A deque, because contenders point to the cells.
 struct Cells {
   std::deque<Cell> cells;

@@ -270,5 +270,5 @@ bool run_all(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return run_main(argc, argv, {.bytes = std::uint64_t{512} << 20, .folder = {}}, run_all);
+  return run_main(argc, argv, {.bytes = std::uint64_t{512} << 20, .writes_files = false}, run_all);
 }
