@@ -49,6 +49,9 @@ class Programs(unittest.TestCase):
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertIn(f"bench_{task}: ", done.stderr)
                 self.assertIn(f"{options[0]} is not known", done.stderr)
+        for task in ("open", "catalog", "index", "startup", "listing"):
+            with self.subTest(task):
+                self.assertEqual(run(task, "--cells", "ls").returncode, 2)
 
     def test_report_a_file_that_cannot_be_written(self):
         # Python ignores SIGXFSZ, so a write beyond the limit is an error for its child, too.

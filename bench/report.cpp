@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
-#include <string_view>
+
+#include "bench/turns/must.hpp"
 
 namespace ht::bench {
 namespace {
@@ -36,7 +37,7 @@ class BestOf final : public benchmark::ConsoleReporter {
 }  // namespace
 
 int run_and_compare(int argc, char** argv, const std::vector<Goal>& goals) {
-  const bool smoke = argc == 2 && std::string_view(argv[1]) == "--smoke";
+  const bool smoke = is_smoke(argc, argv);
   // Turns are interleaved, so that a slow phase of the machine affects all contenders.
   std::vector<std::string> words{argv[0], "--benchmark_enable_random_interleaving=true",
                                  smoke ? "--benchmark_repetitions=1" : "--benchmark_repetitions=15",
@@ -46,23 +47,32 @@ int run_and_compare(int argc, char** argv, const std::vector<Goal>& goals) {
   for (auto& word : words) arguments.push_back(word.data());
   int count = static_cast<int>(arguments.size());
   benchmark::Initialize(&count, arguments.data());
+  if (benchmark::ReportUnrecognizedArguments(count, arguments.data())) return 2;
   BestOf reporter;
   benchmark::RunSpecifiedBenchmarks(&reporter);
 
   std::printf("%-32s %14s\n", "best of its turns", "ns");
   for (const auto& [name, time_ns] : reporter.best()) std::printf("%-32s %14.1f\n", name.c_str(), time_ns);
+  const bool is_filtered = !benchmark::GetBenchmarkFilter().empty();
   bool missed = false;
+  bool unknown = false;
   for (const auto& goal : goals) {
     const auto of = reporter.best().find(goal.of);
     const auto against = reporter.best().find(goal.against);
-    if (of == reporter.best().end() || against == reporter.best().end()) continue;  // filtered out
+    if (of == reporter.best().end() || against == reporter.best().end()) {
+      if (is_filtered) continue;
+      std::fprintf(stderr, "%s / %s: a benchmark of this goal was not measured\n", goal.of.c_str(),
+                   goal.against.c_str());
+      unknown = true;
+      continue;
+    }
     const double ratio = of->second / against->second;
     const bool met = ratio <= goal.limit;
     missed = missed || !met;
     std::printf("%s / %s = %.3f, goal at most %.2f: %s\n", goal.of.c_str(), goal.against.c_str(), ratio,
                 goal.limit, met ? "met" : "MISSED");
   }
-  return reporter.has_failed() || (missed && !smoke) ? 1 : 0;
+  return reporter.has_failed() || unknown || (missed && !smoke) ? 1 : 0;
 }
 
 }  // namespace ht::bench

@@ -14,9 +14,10 @@ struct Goal {
   double limit;
 };
 
-/// Returns 0 if every benchmark gave the right answer and all goals were met, else 1. With `--smoke` as the
-/// only argument, runs each benchmark briefly and checks only the answers, because a test must not depend on
-/// time.
+/// Returns 0 if every benchmark gave the right answer and all goals were met, 2 after an unknown option, else
+/// 1. Goals must name registered benchmarks; those of benchmarks that `--benchmark_filter` leaves out are
+/// ignored. With `--smoke` as the only argument, runs each benchmark briefly and checks only the answers and
+/// the names, because a test must not depend on time.
 int run_and_compare(int argc, char** argv, const std::vector<Goal>& goals);
 
 }  // namespace ht::bench

@@ -58,10 +58,9 @@ Result<bool> iteration_is_within_goal(const std::filesystem::path& path, std::si
   return best <= 15;
 }
 
-Result<bool> add_all(const ht::bench::Folder& folder, bool smoke) {
+// `sizes` are numbers of tensors.
+Result<bool> add_all(const ht::bench::Folder& folder, const std::vector<std::size_t>& sizes, bool smoke) {
   bool good = true;
-  std::vector<std::size_t> sizes{300, 60'000};
-  if (!smoke) sizes.push_back(600'000);
   for (const auto tensors : sizes) {
     const auto size = std::to_string(tensors);
     const auto path = folder / (size + ".safetensors");
@@ -100,12 +99,15 @@ Result<bool> add_all(const ht::bench::Folder& folder, bool smoke) {
 
 int run_all(int argc, char** argv) {
   const ht::bench::Folder folder;
-  const bool smoke = argc == 2 && std::string_view(argv[1]) == "--smoke";
-  const bool good = ht::bench::value_of(add_all(folder, smoke));
+  const bool smoke = ht::bench::is_smoke(argc, argv);
+  std::vector<std::size_t> sizes{300, 60'000};
+  if (!smoke) sizes.push_back(600'000);
+  const bool good = ht::bench::value_of(add_all(folder, sizes, smoke));
+  const std::string largest = std::to_string(sizes.back());
   const int status =
       ht::bench::run_and_compare(argc, argv,
-                                 {{"safetensors/htensor/600000", "safetensors/simdjson/600000", 2.5},
-                                  {"safetensors/htensor/600000", "safetensors/nlohmann/600000", 0.2},
+                                 {{"safetensors/htensor/" + largest, "safetensors/simdjson/" + largest, 2.5},
+                                  {"safetensors/htensor/" + largest, "safetensors/nlohmann/" + largest, 0.2},
                                   {"gguf/htensor", "gguf/walk", 2.0}});
   return good ? status : 1;
 }

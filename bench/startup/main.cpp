@@ -1,6 +1,5 @@
 // CPU time of `htensor ls` for a file of 300 tensors, minus that of an empty program.
 #include <cstdio>
-#include <string_view>
 #include <vector>
 
 #include "bench/catalog/headers.hpp"
@@ -38,6 +37,9 @@ bool run_all(bool smoke) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool smoke = argc == 2 && std::string_view(argv[1]) == "--smoke";
-  return exit_status_of(argv[0], [&] { return run_all(smoke) || smoke ? 0 : 1; });
+  return exit_status_of(argv[0], [&] {
+    const bool smoke = is_smoke(argc, argv);
+    must(smoke || argc == 1, "the only option is --smoke");
+    return run_all(smoke) || smoke ? 0 : 1;
+  });
 }

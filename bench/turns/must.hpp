@@ -8,6 +8,7 @@
 #include <htensor/base/result.hpp>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <tl/expected.hpp>
 
@@ -20,6 +21,11 @@ inline void must(bool good, const std::string& message) {
 /// For calls that set errno.
 inline void system_must(bool good, const std::string& subject) {
   if (!good) throw std::system_error(errno, std::generic_category(), subject);
+}
+
+/// Returns true if --smoke is the only argument.
+[[nodiscard]] inline bool is_smoke(int argc, char** argv) {
+  return argc == 2 && std::string_view(argv[1]) == "--smoke";
 }
 
 /// Calls `body` and returns its result, the exit status of the program. Prints an exception and returns 2.
