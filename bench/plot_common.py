@@ -35,9 +35,10 @@ class Picture:
     """The parts of a picture that depend on the task."""
 
     label: str
-    titles: dict
     # Takes all figures. Returns the text that states what was measured.
     measured: typing.Callable
+    # Titles of cells that differ from the names of the cells.
+    titles: dict = dataclasses.field(default_factory=dict)
     # Takes the cells that have a speed. Returns the cells of each table.
     tables: typing.Callable = lambda cells: [cells]
     # The order of the rows, for cells with different contenders. Contenders without figures have no row.

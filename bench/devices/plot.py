@@ -11,16 +11,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import plot_common  # noqa: E402
 
 
-OPERATIONS = ("add", "softmax", "rms_norm", "gelu", "rope", "linear of 1", "linear of 64", "matmul", "conv2d", "sum")
-
-
 def measured(figures):
     return "F32 tensors in memory; throughput counts the bytes of the operands and of the result"
 
 
 DEVICES = plot_common.Picture(
     label="Speed of operations on the host and on an OpenCL device",
-    titles={operation: operation for operation in OPERATIONS},
     measured=measured,
 )
 
