@@ -40,12 +40,6 @@ std::uint64_t checksum(const Square<D>& matrix) {
   return ht::crc64nvme(value_of(matrix.bytes()));
 }
 
-Contender contender(const Cell& cell, std::string name, Kind kind, std::function<Turn()> run) {
-  Contender added{.cell = &cell, .name = std::move(name), .kind = kind, .run = std::move(run)};
-  added.expected_answer = added.run().answer;
-  return added;
-}
-
 // Writes memory of the size of a result, untimed, and frees it. In a virtual machine, the first use of memory
 // that the host has not allocated yet takes 50 times as long as later ones; only contenders that allocate
 // their result would pay for it.
@@ -103,7 +97,7 @@ void add_product(Cells& cells, const std::shared_ptr<PythonChild>& python, std::
   const auto elements = static_cast<std::uint64_t>(extent * extent);
   const Cell& cell = cells.cells.emplace_back(
       Cell{.name = std::string(D::name) + ' ' + std::to_string(extent), .bytes = 3 * elements * sizeof(T)});
-  const auto& ours = cells.contenders.emplace_back(contender(cell, "htensor", Kind::ours, [=] {
+  const auto& ours = cells.contenders.emplace_back(make_contender(cell, "htensor", Kind::ours, [=] {
     touch_memory<D>(a.shape());
     const Stopwatch stopwatch;
     const auto c = value_of(ht::matmul(a, b));
@@ -112,7 +106,8 @@ void add_product(Cells& cells, const std::shared_ptr<PythonChild>& python, std::
   }));
   const auto expected_answer = ours.expected_answer;
   if (extent <= 1024) {
-    Contender naive = contender(cell, "naive loop", Kind::other, [=] { return multiply_by_loops(a, b); });
+    Contender naive =
+        make_contender(cell, "naive loop", Kind::other, [=] { return multiply_by_loops(a, b); });
     naive.every_rounds = 4;
     cells.contenders.push_back(std::move(naive));
   }
@@ -120,7 +115,7 @@ void add_product(Cells& cells, const std::shared_ptr<PythonChild>& python, std::
   const auto gemm = blas == nullptr ? nullptr : reinterpret_cast<Gemm<T>>(dlsym(blas, function));
   if (gemm == nullptr) return;
   const auto into = value_of(Square<D>::zeros(ht::Rank<2>(extent, extent)));
-  Contender direct = contender(cell, "cblas", Kind::limit, [=] {
+  Contender direct = make_contender(cell, "cblas", Kind::limit, [=] {
     const int n = static_cast<int>(extent);
     const Stopwatch stopwatch;
     gemm(row_major, not_transposed, not_transposed, n, n, n, 1, a.data(), n, b.data(), n, 0, into.data(), n);

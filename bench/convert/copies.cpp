@@ -19,21 +19,6 @@ std::uint64_t answer_of(const Workload& source, const Path& target) {
   return sample_answer(source, mapping.data());
 }
 
-void run_or_fail(const std::vector<std::string>& command) {
-  const auto result = run_child(command);
-  must(result.status == 0, command[0] + " failed: " + result.captured);
-}
-
-std::vector<std::string> dd_command(const Workload& source, const Path& target) {
-  return {"dd",
-          "if=" + source.path.string(),
-          "of=" + target.string(),
-          "bs=4M",
-          "iflag=direct",
-          "oflag=direct",
-          "conv=fsync"};
-}
-
 }  // namespace
 
 Turn copied_by_cp(const Workload& source, const Path& target) {
@@ -46,13 +31,13 @@ Turn copied_by_cp(const Workload& source, const Path& target) {
 
 Turn copied_by_dd(const Workload& source, const Path& target) {
   const Stopwatch watch;
-  run_or_fail(dd_command(source, target));
+  run_or_fail(dd_command(source.path, target));
   const double seconds = watch.seconds();
   return {seconds, answer_of(source, target)};
 }
 
 bool can_copy_by_dd(const Workload& source, const Path& target) {
-  auto command = dd_command(source, target);
+  auto command = dd_command(source.path, target);
   command.emplace_back("count=1");
   const bool can = run_child(command).status == 0;
   std::filesystem::remove(target);

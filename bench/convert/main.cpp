@@ -1,6 +1,5 @@
 // Durable conversion of a safetensors model to IRPA, against copying the file with standard tools.
 #include <cstdio>
-#include <fstream>
 #include <htensor/convert/convert.hpp>
 #include <string_view>
 
@@ -61,29 +60,20 @@ class Builder {
   Cells cells_;
 };
 
-std::uint64_t peak_of_this_process() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with("VmHWM:")) return std::stoull(line.substr(6)) * 1024;
-  }
-  throw std::runtime_error("the system does not report peak memory");
-}
-
 // Runs in the child process.
 int measure_peak(const Path& source, const Path& target) {
   const auto model = value_of(ht::Model::open(source));
   value_of(ht::convert(model, target));
-  std::printf("%llu\n", static_cast<unsigned long long>(peak_of_this_process()));
+  std::printf("%llu\n", static_cast<unsigned long long>(status_bytes("VmHWM")));
   return 0;
 }
 
 FigureGoal peak_goal(const Workload& source, const Path& target) {
-  const auto result = run_child({own_program(), "--peak", source.path.string(), target.string()});
-  must(result.status == 0, "measuring memory failed: " + result.captured);
+  const auto captured = run_or_fail({own_program(), "--peak", source.path.string(), target.string()});
   std::filesystem::remove(target);
   return {.text = "peak memory of a process that converts",
           .unit = "MiB",
-          .value = std::stod(result.captured) / (1 << 20),
+          .value = std::stod(captured) / (1 << 20),
           .limit = 96,
           .at_least = false};
 }

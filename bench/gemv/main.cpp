@@ -113,26 +113,20 @@ void add_cell(Cells& cells, const Path& path, std::uint64_t bytes, const Vector&
   const Cell& cell = cells.cells.emplace_back(Cell{.name = std::string(T::name), .bytes = in.size()});
   const auto add = [&](std::string name, ht::LinearOptions options) {
     check<T>(value_of(ht::linear(x, weights, options)), x, options);
-    Contender added{.cell = &cell, .name = std::move(name), .kind = Kind::ours, .run = {}};
-    added.run = [=] {
+    cells.contenders.push_back(make_contender(cell, std::move(name), Kind::ours, [=] {
       touch(in);
       const Stopwatch stopwatch;
       const auto y = value_of(ht::linear(x, weights, options));
       const double seconds = stopwatch.seconds();
       return Turn{.seconds = seconds, .answer = ht::crc64nvme(value_of(y.bytes()))};
-    };
-    added.expected_answer = added.run().answer;
-    cells.contenders.push_back(std::move(added));
+    }));
   };
   add("htensor", {});
   if (has_int8) add("htensor, int8", {.int8_activations = true});
-  Contender loop{.cell = &cell, .name = "read loop", .kind = Kind::limit, .run = {}};
-  loop.run = [=] {
+  cells.contenders.push_back(make_contender(cell, "read loop", Kind::limit, [=] {
     touch(in);
     return run_limit(in, {}, Stores::none);
-  };
-  loop.expected_answer = loop.run().answer;
-  cells.contenders.push_back(std::move(loop));
+  }));
 }
 
 std::vector<FigureGoal> goals_of(const std::vector<Contender>& contenders) {

@@ -46,9 +46,7 @@ void add_cell(Cells& cells, const std::string& name, const Path& path) {
   const Cell& cell =
       cells.cells.emplace_back(Cell{.name = name, .cache = Cache::warm, .path = path, .bytes = bytes});
   const auto add = [&](std::string contender, Kind kind, std::function<Turn()> run) {
-    Contender added{.cell = &cell, .name = std::move(contender), .kind = kind, .run = std::move(run)};
-    added.expected_answer = added.run().answer;
-    cells.contenders.push_back(std::move(added));
+    cells.contenders.push_back(make_contender(cell, std::move(contender), kind, std::move(run)));
   };
   add("htensor", Kind::ours, [=] { return run_tokens(file, {}); });
   add("htensor, int8", Kind::ours, [=] { return run_tokens(file, {.int8_activations = true}); });

@@ -16,14 +16,6 @@ namespace {
 
 constexpr double mebibyte = 1 << 20;
 
-std::uint64_t status_bytes(const std::string& field) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(field + ":")) return std::stoull(line.substr(field.size() + 1)) * 1024;
-  }
-  throw std::runtime_error("the system does not report " + field);
-}
-
 }  // namespace
 
 int measure_peak_memory(const std::filesystem::path& path) {
@@ -43,12 +35,11 @@ int measure_peak_memory(const std::filesystem::path& path) {
 }
 
 FigureGoal peak_memory_goal(const Workload& workload) {
-  const auto result = run_child({own_program(), "--peak", workload.path.string()});
-  std::istringstream captured(result.captured);
+  std::istringstream captured(run_or_fail({own_program(), "--peak", workload.path.string()}));
   std::uint64_t grown = 0;
   std::uint64_t sum = 0;
   captured >> grown >> sum;
-  must(result.status == 0 && captured, "measuring memory failed: " + result.captured);
+  must(!captured.fail(), "measuring memory failed: " + captured.str());
   must(sum == workload.answers.sum, "measuring memory: the answer is wrong");
   const LoadOptions defaults;
   const double ring = static_cast<double>(defaults.chunks * defaults.chunk_bytes) / mebibyte;

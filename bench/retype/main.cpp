@@ -17,11 +17,6 @@ namespace {
 using namespace ht::bench;
 using Path = std::filesystem::path;
 
-void run_or_fail(const std::vector<std::string>& command) {
-  const auto result = run_child(command);
-  must(result.status == 0, command[0] + " failed: " + result.captured);
-}
-
 // Reference rounding to BF16, independent of the kernels under test.
 std::uint16_t round_to_bf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
@@ -105,9 +100,7 @@ void add_dense(Builder& builder, const Path& source, const Path& target) {
   builder.add("htensor", Kind::ours, target, 0, [source](const Path& output_path) {
     return convert_to_bf16(source, output_path, {.types = {{"*", "BF16"}}});
   });
-  builder.add_command("dd of the source, direct", Kind::limit, target, size,
-                      {"dd", "if=" + source.string(), "of=" + target.string(), "bs=4M", "iflag=direct",
-                       "oflag=direct", "conv=fsync"});
+  builder.add_command("dd of the source, direct", Kind::limit, target, size, dd_command(source, target));
   builder.add_command(
       "cp of the source + sync", Kind::other, target, size,
       {"sh", "-c", "cp --reflink=never \"$0\" \"$1\" && sync \"$1\"", source.string(), target.string()});

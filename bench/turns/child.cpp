@@ -7,7 +7,7 @@
 
 #include <array>
 #include <csignal>
-#include <filesystem>
+#include <fstream>
 
 #include "bench/turns/must.hpp"
 
@@ -63,6 +63,19 @@ ChildResult run_child(const std::vector<std::string>& command) {
   return result;
 }
 
+std::string run_or_fail(const std::vector<std::string>& command) {
+  auto result = run_child(command);
+  must(result.status == 0, command[0] + " failed: " + result.captured);
+  return std::move(result.captured);
+}
+
+std::vector<std::string> dd_command(const std::filesystem::path& source,
+                                    const std::filesystem::path& target) {
+  return {"dd",        "if=" + source.string(), "of=" + target.string(),
+          "bs=4M",     "iflag=direct",          "oflag=direct",
+          "conv=fsync"};
+}
+
 RunningChild::RunningChild(const std::vector<std::string>& command) {
   const int null_device = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
   system_must(null_device >= 0, "/dev/null");
@@ -83,5 +96,13 @@ void RunningChild::end() {
 }
 
 std::string own_program() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
+
+std::uint64_t status_bytes(std::string_view field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(std::string(field) + ':')) return std::stoull(line.substr(field.size() + 1)) * 1024;
+  }
+  throw std::runtime_error("the system does not report " + std::string(field));
+}
 
 }  // namespace ht::bench

@@ -58,6 +58,12 @@ double Contender::median() const { return quantile(seconds, 0.5); }
 
 double Contender::best() const { return std::ranges::min(seconds); }
 
+Contender make_contender(const Cell& cell, std::string name, Kind kind, std::function<Turn()> run) {
+  Contender made{.cell = &cell, .name = std::move(name), .kind = kind, .run = std::move(run)};
+  made.expected_answer = made.run().answer;
+  return made;
+}
+
 void run(std::vector<Contender>& contenders, const Options& options, std::chrono::seconds rest) {
   std::erase_if(contenders, [&](const Contender& one) { return !options.selects(one.cell->name); });
   must(!contenders.empty(), "no cell has a name that contains the text of --cells");

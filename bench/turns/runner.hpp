@@ -62,6 +62,10 @@ struct Contender {
   [[nodiscard]] double best() const;
 };
 
+/// A contender whose first turn, which is not counted, has the expected answer.
+[[nodiscard]] Contender make_contender(const Cell& cell, std::string name, Kind kind,
+                                       std::function<Turn()> run);
+
 /// A deque, because contenders point to the cells.
 struct Cells {
   std::deque<Cell> cells;

@@ -76,8 +76,7 @@ std::uint64_t sum_of_data(const Workload& workload, const OpenFile& file) {
 void synthesize(const std::filesystem::path& path, const std::vector<std::string>& options) {
   std::vector<std::string> command{HT_PROGRAM, "synth", path.string()};
   command.insert(command.end(), options.begin(), options.end());
-  const auto result = run_child(command);
-  must(result.status == 0, "htensor synth failed: " + result.captured);
+  run_or_fail(command);
   const OpenFile file(path);
   system_must(::fsync(file.fd()) == 0, "fsync");
 }

@@ -83,22 +83,16 @@ ht::Bytes bytes_of(const T& tensor) {
   }
 }
 
-Contender contender(const Cell& cell, std::string name, Kind kind, std::function<Turn()> run) {
-  Contender added{.cell = &cell, .name = std::move(name), .kind = kind, .run = std::move(run)};
-  added.expected_answer = added.run().answer;
-  return added;
-}
-
 void add_limits(Cells& cells, const Cell& cell, ht::Bytes in, ht::MutableBytes out) {
   if (out.empty()) {
     cells.contenders.push_back(
-        contender(cell, "read loop", Kind::limit, [=] { return run_limit(in, out, Stores::none); }));
+        make_contender(cell, "read loop", Kind::limit, [=] { return run_limit(in, out, Stores::none); }));
     return;
   }
   cells.contenders.push_back(
-      contender(cell, "copy loop", Kind::limit, [=] { return run_limit(in, out, Stores::ordinary); }));
-  cells.contenders.push_back(contender(cell, "copy loop, streaming", Kind::limit,
-                                       [=] { return run_limit(in, out, Stores::streaming); }));
+      make_contender(cell, "copy loop", Kind::limit, [=] { return run_limit(in, out, Stores::ordinary); }));
+  cells.contenders.push_back(make_contender(cell, "copy loop, streaming", Kind::limit,
+                                            [=] { return run_limit(in, out, Stores::streaming); }));
 }
 
 using Python = std::shared_ptr<PythonChild>;
@@ -149,7 +143,7 @@ void add_cast(Cells& cells, const Python& python, const Workload& workload, cons
     const double seconds = stopwatch.seconds();
     return Turn{.seconds = seconds, .answer = ht::crc64nvme(out)};
   };
-  cells.contenders.push_back(contender(cell, "htensor", Kind::ours, convert));
+  cells.contenders.push_back(make_contender(cell, "htensor", Kind::ours, convert));
   if constexpr (requires { source(0); }) {
     Contender naive{.cell = &cell, .name = "scalar loop", .kind = Kind::other, .run = {}, .every_rounds = 4};
     naive.run = [=] {
@@ -197,13 +191,13 @@ void add_statistics(Cells& cells, const Python& python, const T& source, std::st
   const auto in = bytes_of(source);
   const Cell& cell =
       cells.cells.emplace_back(Cell{.name = "statistics of " + std::string(from), .bytes = in.size()});
-  cells.contenders.push_back(contender(cell, "htensor", Kind::ours, [=] {
+  cells.contenders.push_back(make_contender(cell, "htensor", Kind::ours, [=] {
     const Stopwatch stopwatch;
     const auto found = value_of(ht::statistics(source));
     const double seconds = stopwatch.seconds();
     return Turn{.seconds = seconds, .answer = std::bit_cast<std::uint64_t>(found.sum)};
   }));
-  Contender counts = contender(cell, "histogram", Kind::ours, [=] {
+  Contender counts = make_contender(cell, "histogram", Kind::ours, [=] {
     const Stopwatch stopwatch;
     const auto found = value_of(ht::histogram(source, {.low = -0.1, .high = 0.1, .bins = 64}));
     const double seconds = stopwatch.seconds();
