@@ -234,6 +234,7 @@ class UnitSummarizer {
   //
   // Extremes cover all units of the piece so far, because blocks within the extremes are not decoded.
   std::optional<Statistics> summarize_q4_k(const std::byte* stored, std::int64_t count, std::uint64_t first) {
+    static_assert(decoded_elements / Q4_K::block_elements <= values::max_blocks_per_call);
     values::BlockSums sums;
     values::ValueRange range = range_;
     // Starts with few blocks: later blocks are not decoded if they are within the range of earlier blocks.
