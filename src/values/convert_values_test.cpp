@@ -17,11 +17,7 @@
 #include <vector>
 
 #include "tensor/test_tools.hpp"
-#include "values/kernel_targets.hpp"
-#include "values/targets.hpp"
-
-// Included after kernel_targets.hpp, which selects Highway's targets.
-#include <hwy/highway.h>
+#include "values/targets_test.hpp"
 
 namespace ht::convert_values_test {
 namespace {
@@ -369,12 +365,10 @@ TEST(ConvertValues, is_the_same_on_every_processor) {
   };
   const auto expected = all();
   int targets = 0;
-  for (std::int64_t rest = supported_targets() & HWY_TARGETS; rest != 0; rest &= rest - 1) {
-    set_targets_for_test(rest & -rest);
-    EXPECT_TRUE(expected == all()) << "target " << (rest & -rest);
+  testing::for_each_target([&](const char* target) {
+    EXPECT_TRUE(expected == all()) << target;
     ++targets;
-  }
-  set_targets_for_test(0);
+  });
   EXPECT_GE(targets, 1);
 }
 

@@ -10,11 +10,7 @@
 #include <vector>
 
 #include "tensor/test_tools.hpp"
-#include "values/kernel_targets.hpp"
-#include "values/targets.hpp"
-
-// Included after kernel_targets.hpp, which selects Highway's targets.
-#include <hwy/highway.h>
+#include "values/targets_test.hpp"
 
 namespace ht::statistics_test {
 namespace {
@@ -228,18 +224,17 @@ TEST(Statistics, equal_the_statistics_of_a_copy) {
 template <class T>
 void expect_same_on_every_target(const T& tensor) {
   const auto expected = must(statistics(tensor));
-  for (std::int64_t rest = supported_targets() & HWY_TARGETS; rest != 0; rest &= rest - 1) {
-    set_targets_for_test(rest & -rest);
+  testing::for_each_target([&](const char* target) {
+    SCOPED_TRACE(target);
     const auto found = must(statistics(tensor));
-    EXPECT_EQ(found.sum, expected.sum) << "target " << (rest & -rest);
+    EXPECT_EQ(found.sum, expected.sum);
     EXPECT_EQ(found.sum_of_squares, expected.sum_of_squares);
     EXPECT_EQ(found.squared_deviations, expected.squared_deviations);
     EXPECT_EQ(found.min, expected.min);
     EXPECT_EQ(found.argmin, expected.argmin);
     EXPECT_EQ(found.max, expected.max);
     EXPECT_EQ(found.zeros, expected.zeros);
-  }
-  set_targets_for_test(0);
+  });
 }
 
 TEST(Statistics, are_the_same_on_every_processor) {

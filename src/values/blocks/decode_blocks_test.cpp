@@ -47,14 +47,7 @@ std::size_t count_of(const Encoding& encoding, const Blocks& blocks) {
 }
 
 Bits decoded_by_reference(const Encoding& encoding, const Blocks& blocks) {
-  std::vector<float> values(count_of(encoding, blocks) * encoding.block_elements);
-  visit_encoding(encoding.tag, [&](auto e) {
-    for (std::size_t i = 0; i < count_of(encoding, blocks); ++i) {
-      reference::decode(e, blocks.data() + i * encoding.block_bytes,
-                        values.data() + i * encoding.block_elements);
-    }
-  });
-  return bits_of(values);
+  return bits_of(reference::decode(encoding, blocks.data(), blocks.size()));
 }
 
 // Decodes at an odd address in memory of the exact size, so that AddressSanitizer detects an access outside

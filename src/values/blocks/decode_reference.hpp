@@ -10,6 +10,7 @@
 #include <cstring>
 #include <htensor/dtype/encoding.hpp>
 #include <htensor/dtype/scalar.hpp>
+#include <vector>
 
 #include "values/blocks/iq_tables.hpp"
 
@@ -376,6 +377,17 @@ inline void decode(Q1_0, Block b, float* y) {
 inline void decode(Q2_0, Block b, float* y) {
   const float d = half_at(b);
   for (int i = 0; i < 64; ++i) y[i] = static_cast<float>(((b[2 + i / 4] >> (2 * (i % 4))) & 3) - 1) * d;
+}
+
+/// The elements of all blocks in `bytes` bytes.
+inline std::vector<float> decode(const Encoding& encoding, Block blocks, std::size_t bytes) {
+  const std::size_t count = bytes / encoding.block_bytes;
+  std::vector<float> values(count * encoding.block_elements);
+  visit_encoding(encoding.tag, [&](auto e) {
+    for (std::size_t i = 0; i < count; ++i)
+      decode(e, blocks + i * encoding.block_bytes, values.data() + i * encoding.block_elements);
+  });
+  return values;
 }
 
 }  // namespace ht::inline v1::reference
