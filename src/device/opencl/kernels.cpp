@@ -27,6 +27,10 @@ std::string substitute(std::string_view text, std::initializer_list<Substitution
   return out;
 }
 
+std::string define(std::string_view name, std::size_t number) {
+  return "#define " + std::string(name) + ' ' + std::to_string(number) + '\n';
+}
+
 // OpenCL types for storing, computing, comparing and summing a dtype. Integer arithmetic is unsigned, because
 // signed overflow is undefined; integer sums have 64 bits.
 struct Types {
@@ -163,7 +167,6 @@ Number load_$name(global const $Type* p, ulong i) { return (Number)($widen); }
 // Computes one tile of the result per work-group. `batch` is the index of the matrices in the leading
 // dimensions.
 constexpr std::string_view matmul = R"(
-#define TILE 16
 kernel void matmul(global const Stored* a, long a0, long a_row, long a_column, long8 a_batch,
                    global const Weight* b, long b0, long b_row, long b_column, long8 b_batch, global Stored* out,
                    long out0, long8 extents, long m, long k, long n, global const Stored* bias, long bias0,
@@ -293,6 +296,7 @@ std::string linear_text(DTypeTag dtype, DTypeTag weight) {
   std::string text = prelude_for(types_of(dtype));
   text += weight_loader_text("weight", "Weight", weight);
   text += places;
+  text += define("TILE", tile_size);
   text += matmul;
   text += vectors;
   return text;
@@ -303,6 +307,7 @@ std::string nn_text(DTypeTag dtype, DTypeTag weight, DTypeTag bias) {
   text += weight_loader_text("weight", "Weight", weight);
   text += weight_loader_text("bias", "Bias", bias);
   text += dtype == F64::tag ? "#define NUMBER(x) x\n" : "#define NUMBER(x) x##f\n";
+  text += define("LANES", group_size);
   text += nn_kernels();
   return text;
 }

@@ -28,7 +28,8 @@ inline constexpr std::int64_t max_vectors = 8;
 [[nodiscard]] std::string nn_text(DTypeTag dtype, DTypeTag weight, DTypeTag bias);
 /// `conv2d` in F32 or F64.
 [[nodiscard]] std::string conv_text(DTypeTag dtype, DTypeTag weight, DTypeTag bias);
-/// Source text of the kernels of slice::Nn. `Number` is float or double, `NUMBER(x)` a literal of that type.
+/// Source text of the kernels of slice::Nn. `Number` is float or double, `NUMBER(x)` a literal of that type,
+/// LANES is `group_size`.
 [[nodiscard]] std::string_view nn_kernels();
 
 }  // namespace ht::inline v1::opencl

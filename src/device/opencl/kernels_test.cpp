@@ -37,6 +37,14 @@ TEST(OpenClKernels, have_no_double_literal_in_f32) {
   EXPECT_NE(opencl::nn_text(F32::tag, F32::tag, F32::tag).find("#define NUMBER(x) x##f"), std::string::npos);
 }
 
+TEST(OpenClKernels, have_the_sizes_of_tiles_and_groups) {
+  const auto has_definition = [](const std::string& text, const std::string& name, std::size_t number) {
+    return text.find("#define " + name + ' ' + std::to_string(number) + '\n') != std::string::npos;
+  };
+  EXPECT_TRUE(has_definition(opencl::linear_text(F32::tag, F32::tag), "TILE", opencl::tile_size));
+  EXPECT_TRUE(has_definition(opencl::nn_text(F32::tag, F32::tag, F32::tag), "LANES", opencl::group_size));
+}
+
 TEST(OpenClKernels, store_f32_as_float) {
   EXPECT_NE(opencl::core_text(F32::tag).find("typedef float Stored"), std::string::npos);
 }

@@ -1,12 +1,15 @@
 #include "device/opencl/kernels.hpp"
 
+#include <bit>
+
 namespace ht::inline v1::opencl {
 
-// Row kernels use one work-group per row: each of 64 lanes reads every 64th element, and a tree combines
-// their results.
+// Row kernels use one work-group per row: each of its LANES work-items reads every LANES-th element, and a
+// tree combines their results.
+static_assert(std::has_single_bit(group_size));
+
 std::string_view nn_kernels() {
   return R"(
-#define LANES 64
 Number combine_lanes(local Number* lanes, Number mine, int is_max) {
   const int lane = get_local_id(0);
   barrier(CLK_LOCAL_MEM_FENCE);
