@@ -132,6 +132,11 @@ struct Operands {
   std::size_t inputs = 0;
 };
 
+/// Runs a kernel of two contiguous operands buffer by buffer. Its arguments are the places of a, b and `out`,
+/// and the number of elements.
+[[nodiscard]] Result<void> combine_contiguous(Kernel& kernel, const Operand& a, const Operand& b,
+                                              const Operand& out);
+
 // The operations, each implemented in the file of its slice.
 [[nodiscard]] Result<void> run_binary(const Call& call, const char* kernel, const Operands& operands);
 [[nodiscard]] Result<void> run_copy(const Call& call, const Operands& operands);

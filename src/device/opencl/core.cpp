@@ -9,21 +9,6 @@
 namespace ht::inline v1::opencl {
 namespace {
 
-// Combines contiguous elements, buffer by buffer.
-Result<void> combine_contiguous(Kernel& kernel, const Operand& a, const Operand& b, const Operand& out) {
-  for (std::int64_t done = 0; done < out.elements;) {
-    auto part = out.elements - done;
-    for (const auto* each : {&a, &b, &out})
-      part = std::min(part, left_in_buffer(*each, each->first + done, 1));
-    const auto pa = place_of(a, a.first + done);
-    const auto pb = place_of(b, b.first + done);
-    const auto po = place_of(out, out.first + done);
-    HT_TRY(kernel.run_items(part, pa.buffer, pa.at, pb.buffer, pb.at, po.buffer, po.at, unsigned_of(part)));
-    done += part;
-  }
-  return {};
-}
-
 Dims dims_with_last(std::int64_t number) { return {1, 1, 1, 1, 1, 1, 1, number}; }
 
 // Calls run_part(places of a, b and out, strides of each, elements) for each run of elements with constant
@@ -107,6 +92,20 @@ Result<void> write_reduced(const Call& call, bool is_max, const Operand& out,
 }
 
 }  // namespace
+
+Result<void> combine_contiguous(Kernel& kernel, const Operand& a, const Operand& b, const Operand& out) {
+  for (std::int64_t done = 0; done < out.elements;) {
+    auto part = out.elements - done;
+    for (const auto* each : {&a, &b, &out})
+      part = std::min(part, left_in_buffer(*each, each->first + done, 1));
+    const auto pa = place_of(a, a.first + done);
+    const auto pb = place_of(b, b.first + done);
+    const auto po = place_of(out, out.first + done);
+    HT_TRY(kernel.run_items(part, pa.buffer, pa.at, pb.buffer, pb.at, po.buffer, po.at, unsigned_of(part)));
+    done += part;
+  }
+  return {};
+}
 
 Result<void> run_binary(const Call& call, const char* kernel, const Operands& operands) {
   const auto& [a, b, unused] = operands.in;

@@ -39,18 +39,7 @@ Result<void> run_activation(const Call& call, const char* kernel, const Operands
   const auto x = HT_TRY(make_contiguous(call, operands.in[0], owner));
   const auto other = operands.inputs == 2 ? HT_TRY(make_contiguous(call, operands.in[1], other_owner)) : x;
   auto kernel_object = HT_TRY(Kernel::make(call, nn_text(out.dtype, out.dtype, out.dtype), kernel));
-  for (std::int64_t done = 0; done < out.elements;) {
-    auto part = out.elements - done;
-    for (const auto* each : {&x, &other, &out})
-      part = std::min(part, left_in_buffer(*each, each->first + done, 1));
-    const auto px = place_of(x, x.first + done);
-    const auto pb = place_of(other, other.first + done);
-    const auto po = place_of(out, out.first + done);
-    HT_TRY(kernel_object.run_items(part, px.buffer, px.at, pb.buffer, pb.at, po.buffer, po.at,
-                                   unsigned_of(part)));
-    done += part;
-  }
-  return {};
+  return combine_contiguous(kernel_object, x, other, out);
 }
 
 Result<void> run_rope(const Call& call, bool is_interleaved, const Operands& operands) {
