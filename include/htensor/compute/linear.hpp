@@ -121,8 +121,9 @@ consteval auto weights_product_extents() {
 template <class SW, class SX>
 using WeightsProductShape = ShapeFrom<weights_product_extents<SW, SX>()>;
 
-/// Rows of weights in memory. `touched` covers all bytes that a read of the rows touches. A view: the tensor
-/// of the weights keeps the bytes alive.
+/// Rows of weights in memory. Each row of packed elements starts at a byte; rows of blocks have whole blocks.
+/// Alignment is not required. `row_bytes` is the distance between rows and may be negative. `touched` covers
+/// all bytes that a read of the rows touches. A view: the tensor of the weights keeps the bytes alive.
 struct WeightRows {
   ElementType type;
   const std::byte* first = nullptr;

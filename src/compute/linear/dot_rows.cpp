@@ -457,7 +457,7 @@ struct Tile {
 
 /// Multiplies all rows, R at a time, with B vectors. `add_rows` adds R rows to their sums.
 template <std::size_t R, std::size_t B, class AddRows>
-HT_DOT_INLINE void dot_groups(const Rows& rows, const Tile& tile, AddRows add_rows) {
+HT_DOT_INLINE void dot_groups(const WeightRows& rows, const Tile& tile, AddRows add_rows) {
   for (std::int64_t row = 0; row < rows.count; row += std::int64_t{R}) {
     // Fewer than R rows: repeat the last one.
     std::int64_t numbers[R];
@@ -480,7 +480,7 @@ HT_DOT_INLINE void dot_groups(const Rows& rows, const Tile& tile, AddRows add_ro
 }
 
 template <class T, std::size_t R, std::size_t B>
-void dot(const Rows& rows, const Tile& tile) {
+void dot(const WeightRows& rows, const Tile& tile) {
   const auto columns = static_cast<std::size_t>(rows.columns);
   dot_groups<R, B>(rows, tile, [&](const Block* stored, Sinks<R, B>& sinks) HWY_ATTR {
     sinks.add(T{}, stored, 0, columns);
@@ -489,7 +489,7 @@ void dot(const Rows& rows, const Tile& tile) {
 
 /// The same as `dot` for types without an `unpack`: elements are first decoded to strips.
 template <std::size_t R, std::size_t B>
-void dot_decoded(const Rows& rows, const Tile& tile) {
+void dot_decoded(const WeightRows& rows, const Tile& tile) {
   constexpr std::int64_t strip = 512;
   alignas(64) float floats[R][strip];
   Block strips[R];
@@ -506,7 +506,7 @@ void dot_decoded(const Rows& rows, const Tile& tile) {
 }
 
 /// The kernels of a type for 1, 2 and 4 vectors.
-using Dots = void (*const[3])(const Rows& rows, const Tile& tile);
+using Dots = void (*const[3])(const WeightRows& rows, const Tile& tile);
 
 /// One dense row at a time is read fastest, because it is one stream for the prefetchers. With two rows of
 /// blocks at a time, the processor works on one row while the other waits for its sums or its memory.
@@ -538,7 +538,7 @@ const Dots& find_dots(const ElementType& type) {
 }
 #endif
 
-void dot_all(const Rows& rows, const float* x, std::int64_t x_stride, std::int64_t batch, float* into,
+void dot_all(const WeightRows& rows, const float* x, std::int64_t x_stride, std::int64_t batch, float* into,
              std::int64_t into_stride) noexcept {
   // Rows of a panel stay in the second-level cache while all vectors are multiplied.
   constexpr std::int64_t panel_bytes = std::int64_t{128} << 10;
@@ -553,7 +553,7 @@ void dot_all(const Rows& rows, const float* x, std::int64_t x_stride, std::int64
   Tile tile = {};
   tile.into_stride = into_stride;
   for (std::int64_t first = 0; first < rows.count; first += panel) {
-    Rows panel_rows = rows;
+    WeightRows panel_rows = rows;
     panel_rows.first = rows.first + first * rows.row_bytes;
     panel_rows.count = std::min(panel, rows.count - first);
     for (std::int64_t b = 0; b < batch; b += max_batch) {
@@ -577,7 +577,7 @@ HWY_AFTER_NAMESPACE();
 
 namespace ht::inline v1::compute {
 
-void dot_rows(const Rows& rows, const float* x, std::int64_t x_stride, std::int64_t batch, float* into,
+void dot_rows(const WeightRows& rows, const float* x, std::int64_t x_stride, std::int64_t batch, float* into,
               std::int64_t into_stride) noexcept {
   HT_CHOOSE_TARGET(dot_all)(rows, x, x_stride, batch, into, into_stride);
 }

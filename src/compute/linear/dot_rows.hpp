@@ -18,27 +18,20 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <htensor/compute/linear.hpp>
 #include <htensor/dtype/encoding.hpp>
 #include <new>
 #include <vector>
 
 namespace ht::inline v1::compute {
 
-/// Rows of stored elements. Each row of packed elements starts at a byte; rows of blocks have whole blocks.
-/// Alignment is not required. `row_bytes` is the distance between rows and may be negative.
-struct Rows {
-  ElementType type;
-  const std::byte* first = nullptr;
-  std::int64_t row_bytes = 0;
-  std::int64_t count = 0;
-  std::int64_t columns = 0;
-};
+using detail::WeightRows;
 
 /// into[b · into_stride + r] = Σ_j rows[r][j] · x[b · x_stride + j] for all b < batch.
 ///
 /// Runs on the calling thread; the caller guards mapped bytes. Requires `values::reads_as_f32(rows.type)`.
 /// `into` overlaps neither rows nor x.
-void dot_rows(const Rows& rows, const float* x, std::int64_t x_stride, std::int64_t batch, float* into,
+void dot_rows(const WeightRows& rows, const float* x, std::int64_t x_stride, std::int64_t batch, float* into,
               std::int64_t into_stride) noexcept;
 
 /// Aligns vectors to cache lines, so that no load of a kernel crosses a line boundary.
@@ -86,6 +79,7 @@ struct Int8Vectors {
 /// For the rounded vectors x', the error is at most k · eps · Σ(|scale · q| + |offset|) · |x'| where elements
 /// are scale · q - offset. The offset is 0 in Q8_0 and Q4_0, and 32 · scale in Q6_K. Rounding the vectors
 /// adds at most (1 + 2^-16) times Σ over blocks of (scale / 2) · Σ|row[j]|.
-void dot_rows_int8(const Rows& rows, const Int8Vectors& x, float* into, std::int64_t into_stride) noexcept;
+void dot_rows_int8(const WeightRows& rows, const Int8Vectors& x, float* into,
+                   std::int64_t into_stride) noexcept;
 
 }  // namespace ht::inline v1::compute

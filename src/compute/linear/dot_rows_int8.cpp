@@ -577,13 +577,13 @@ HT_DOT_INLINE void int_dot(const Block* rows, const IntVectors<B>& vectors, std:
   }
 }
 
-using IntDots = void (*)(const Rows& rows, const Int8Vectors& x, std::int64_t first, std::int64_t count,
+using IntDots = void (*)(const WeightRows& rows, const Int8Vectors& x, std::int64_t first, std::int64_t count,
                          float* into, std::int64_t into_stride);
 
 /// Multiplies all rows, R at a time, with `count` vectors, at most B, starting at `first`.
 template <class E, std::size_t R, std::size_t B>
-void int_dots(const Rows& rows, const Int8Vectors& x, std::int64_t first, std::int64_t count, float* into,
-              std::int64_t into_stride) {
+void int_dots(const WeightRows& rows, const Int8Vectors& x, std::int64_t first, std::int64_t count,
+              float* into, std::int64_t into_stride) {
   IntVectors<B> vectors;
   for (std::size_t b = 0; b < B; ++b) {
     // Fewer than B vectors: repeat the last one.
@@ -627,13 +627,14 @@ const IntDots* find_int_dots(EncodingTag tag) {
   return nullptr;
 }
 
-void int_dot_all(const Rows& rows, const Int8Vectors& x, float* into, std::int64_t into_stride) noexcept {
+void int_dot_all(const WeightRows& rows, const Int8Vectors& x, float* into,
+                 std::int64_t into_stride) noexcept {
   const IntDots* const dots = find_int_dots(rows.type.encoding);
   if (dots == nullptr) return;
   // With many vectors, process few rows at a time, which stay in the cache.
   const std::int64_t at_once = x.batch <= static_cast<std::int64_t>(max_batch) ? rows.count : 8;
   for (std::int64_t row = 0; row < rows.count; row += at_once) {
-    Rows panel_rows = rows;
+    WeightRows panel_rows = rows;
     panel_rows.first = rows.first + row * rows.row_bytes;
     panel_rows.count = std::min(at_once, rows.count - row);
     for (std::int64_t b = 0; b < x.batch;) {
@@ -709,7 +710,8 @@ bool has_int8_kernel(const ElementType& type) noexcept {
   return type.is_block_encoded() && HWY_NAMESPACE::find_int_dots(type.encoding) != nullptr;
 }
 
-void dot_rows_int8(const Rows& rows, const Int8Vectors& x, float* into, std::int64_t into_stride) noexcept {
+void dot_rows_int8(const WeightRows& rows, const Int8Vectors& x, float* into,
+                   std::int64_t into_stride) noexcept {
   HT_CHOOSE_TARGET(int_dot_all)(rows, x, into, into_stride);
 }
 

@@ -47,7 +47,7 @@ Terms terms_of(const ElementType& type, const std::uint8_t* block, std::size_t i
   return {half(0) * scale * (low + 16 * high), half(2) * offset};
 }
 
-std::vector<Terms> terms_of_row(const Rows& rows, std::int64_t row) {
+std::vector<Terms> terms_of_row(const WeightRows& rows, std::int64_t row) {
   const auto* const stored = reinterpret_cast<const std::uint8_t*>(rows.first + row * rows.row_bytes);
   const std::size_t in_block = rows.type.block_elements;
   std::vector<Terms> terms;

@@ -26,14 +26,14 @@ namespace {
 using Sums = std::array<float, 32>;
 
 // Adds each product to sum j % 32 by one fused operation.
-void add_elements(const Rows& rows, std::int64_t row, const float* x, Sums& sums) {
+void add_elements(const WeightRows& rows, std::int64_t row, const float* x, Sums& sums) {
   const Floats elements = decoded_row(rows, row);
   for (std::size_t j = 0; j < elements.size(); ++j) sums[j % 32] = std::fma(elements[j], x[j], sums[j % 32]);
 }
 
 // Q8_0: adds the products of integers first, then multiplies them by the scale of the block. Blocks alternate
 // between the first and the second 16 sums.
-void add_q8_0(const Rows& rows, std::int64_t row, const float* x, Sums& sums) {
+void add_q8_0(const WeightRows& rows, std::int64_t row, const float* x, Sums& sums) {
   for (std::int64_t at = 0; at < rows.columns; at += 32) {
     const std::byte* const block = rows.first + row * rows.row_bytes + at / 32 * 34;
     std::uint16_t code;
@@ -50,7 +50,7 @@ void add_q8_0(const Rows& rows, std::int64_t row, const float* x, Sums& sums) {
 }
 
 // Computes a dot product by the definition in dot_rows.hpp.
-float dot_by_definition(const Rows& rows, std::int64_t row, const float* x) {
+float dot_by_definition(const WeightRows& rows, std::int64_t row, const float* x) {
   Sums sums{};
   const bool is_q8_0 = rows.type.is_block_encoded() && rows.type.encoding == Q8_0::tag;
   is_q8_0 ? add_q8_0(rows, row, x, sums) : add_elements(rows, row, x, sums);
@@ -185,7 +185,7 @@ TEST(DotRows, does_not_read_past_rows_and_vectors) {
       const GuardedBuffer x(problem.x.size() * sizeof(float));
       std::memcpy(stored.data(), problem.bytes.data() + 1, problem.bytes.size() - 1);
       std::memcpy(x.data(), problem.x.data(), problem.x.size() * sizeof(float));
-      Rows rows = problem.rows;
+      WeightRows rows = problem.rows;
       rows.first = stored.data();
       const auto* const vectors = reinterpret_cast<const float*>(x.data());
       Floats into(static_cast<std::size_t>(2 * batch));
@@ -238,11 +238,11 @@ TEST(DotRows, error_is_within_the_bound_for_blocks_of_ggml) {
     const auto blocks = read_numbers<std::byte>(folder / (name + ".blocks"));
     const auto values = read_numbers<float>(folder / (name + ".f32"));
     const Floats x = random.numbers(values.size());
-    const Rows rows{.type = type_of(encoding),
-                    .first = blocks.data(),
-                    .row_bytes = 0,
-                    .count = 1,
-                    .columns = static_cast<std::int64_t>(values.size())};
+    const WeightRows rows{.type = type_of(encoding),
+                          .first = blocks.data(),
+                          .row_bytes = 0,
+                          .count = 1,
+                          .columns = static_cast<std::int64_t>(values.size())};
     float found = 0;
     compute::dot_rows(rows, x.data(), 0, 1, &found, 1);
     const Oracle oracle = oracle_of(values, x.data());

@@ -17,7 +17,7 @@
 namespace ht::dot_rows_test {
 
 using compute::Int8Vectors;
-using compute::Rows;
+using compute::WeightRows;
 using Floats = std::vector<float>;
 using Stored = std::vector<std::byte>;
 
@@ -86,7 +86,7 @@ class Random {
   std::normal_distribution<float> normal_;
 };
 
-inline Floats decoded_row(const Rows& rows, std::int64_t row) {
+inline Floats decoded_row(const WeightRows& rows, std::int64_t row) {
   Floats values(static_cast<std::size_t>(rows.columns));
   const std::byte* const stored = rows.first + row * rows.row_bytes;
   // `read_f32` decodes at most `values::strip_elements` elements.
@@ -127,7 +127,7 @@ struct Problem {
   }
 
   Stored bytes;
-  Rows rows;
+  WeightRows rows;
   std::int64_t batch;
   std::int64_t x_stride;
   Floats x;

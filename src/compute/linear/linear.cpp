@@ -299,11 +299,9 @@ Result<void> run_linear(std::span<const LinearProduct<float>> products, const Li
     }
     const auto run = [&](const LinearProduct<float>& product, std::int64_t first, std::int64_t end) {
       const WeightRows& weights = product.weights;
-      const compute::Rows rows{.type = weights.type,
-                               .first = row_at(weights, first),
-                               .row_bytes = weights.row_bytes,
-                               .count = end - first,
-                               .columns = weights.columns};
+      WeightRows rows = weights;
+      rows.first = row_at(weights, first);
+      rows.count = end - first;
       if (const auto x = find_rounded(weights.type); x != rounded.end()) {
         compute::dot_rows_int8(rows, *x, product.into + first, weights.count);
       } else {
