@@ -12,28 +12,22 @@
 #include <string_view>
 
 #include "tensor/test_tools.hpp"
+#include "testing/users_dtype.hpp"
 
 namespace ht::computes_test {
 namespace {
 
+using user::F8_E3M4;
+
 using Names = std::set<std::string_view>;
 
-// A dtype without numbers, and a floating-point dtype that the library does not know.
+// A dtype without numbers.
 struct Color {
   struct Family {};
   using Element = std::uint32_t;
   static constexpr std::string_view name = "COLOR";
   static constexpr int bits = 32;
-  static constexpr DTypeTag tag = user_tag(0);
-};
-struct F8_E3M4 {
-  using Family = family::MiniFloat;
-  using Element = SmallFloat<F8_E3M4>;
-  static constexpr std::string_view name = "F8_E3M4";
-  static constexpr FloatLayout layout{3, 4, 3, FloatLayout::Specials::ieee};
-  static constexpr int bits = 8;
   static constexpr DTypeTag tag = user_tag(1);
-  static constexpr NumberFacts number = number_facts(layout);
 };
 
 /// Whether the operations of each slice compile for tensors of one dtype on one device. None compiles if the

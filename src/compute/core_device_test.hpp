@@ -21,7 +21,10 @@
 namespace ht::core_device_test {
 
 using tests::between;
+using tests::coded;
+using tests::codes;
 using tests::fails;
+using tests::for_each_dtype;
 using tests::must;
 
 template <class Dev>
@@ -33,35 +36,12 @@ using CopiedDTypes = DTypeList<U4, BF16, F32, C64>;
 /// The dtypes that the tests calculate with.
 using CalculatedDTypes = DTypeList<I32, F32>;
 
-template <class... Ds, class Visit>
-void for_each_of(DTypeList<Ds...> /*listed*/, const Visit& visit) {
-  (visit.template operator()<Ds>(), ...);
-}
-
-/// Elements that use every bit of the dtype.
-template <class D, class S>
-Tensor<D, S> coded(S shape) {
-  auto tensor = must(Tensor<D, S>::zeros(shape));
-  std::int64_t n = 0;
-  for (auto&& element : tensor) element = tests::element_of<D>(tests::nth_code(n++));
-  return tensor;
-}
-
 /// Small integers, so that every dtype adds and multiplies them exactly.
 template <class D, class S>
 Tensor<D, S> counted(S shape, std::int64_t first = 0) {
   auto tensor = must(Tensor<D, S>::zeros(shape));
   for (auto&& element : tensor) element = static_cast<typename D::Element>(first++ * 5 % 11);
   return tensor;
-}
-
-/// The stored bits of all elements in row-major order.
-template <class D, class S>
-std::vector<std::uint64_t> codes(const Tensor<D, S>& tensor) {
-  std::vector<std::uint64_t> all;
-  for (const auto& element : tensor)
-    all.push_back(tests::code_of(static_cast<typename std::remove_const_t<D>::Element>(element)));
-  return all;
 }
 
 /// Copies a tensor to the device.
@@ -118,7 +98,7 @@ void expect_zeros(S shape) {
 }
 
 TYPED_TEST_P(CoreOfDevice, zeros_have_no_bit_set) {
-  for_each_of(CopiedDTypes{}, [&]<class D>() {
+  for_each_dtype(CopiedDTypes{}, [&]<class D>() {
     if constexpr (Compatible<TypeParam, D>) {
       SCOPED_TRACE(D::name);
       expect_zeros<TypeParam, D>(Rank<0>());
@@ -142,7 +122,7 @@ void expect_copies_of(const T& host) {
 }
 
 TYPED_TEST_P(CoreOfDevice, keeps_every_bit_of_tensors_of_the_host) {
-  for_each_of(CopiedDTypes{}, [&]<class D>() {
+  for_each_dtype(CopiedDTypes{}, [&]<class D>() {
     if constexpr (Compatible<TypeParam, D>) {
       SCOPED_TRACE(D::name);
       const auto host = coded<D>(Rank<2>(7, 13));
@@ -158,7 +138,7 @@ TYPED_TEST_P(CoreOfDevice, keeps_every_bit_of_tensors_of_the_host) {
 }
 
 TYPED_TEST_P(CoreOfDevice, views_show_the_elements_of_the_host) {
-  for_each_of(CopiedDTypes{}, [&]<class D>() {
+  for_each_dtype(CopiedDTypes{}, [&]<class D>() {
     if constexpr (Compatible<TypeParam, D>) {
       SCOPED_TRACE(D::name);
       const auto host = coded<D>(Rank<3>(3, 5, 7));
@@ -268,7 +248,7 @@ void expect_combines_any_views(Op op) {
 
 TYPED_TEST_P(CoreOfDevice, combines_views_of_any_shape_and_strides) {
   int tried = 0;
-  for_each_of(CalculatedDTypes{}, [&]<class D>() {
+  for_each_dtype(CalculatedDTypes{}, [&]<class D>() {
     if constexpr (Compatible<TypeParam, D>) {
       using View = Tensor<const D, Rank<3>, TypeParam>;
       const auto try_operation = [&]<class Op>(Op op) {

@@ -15,18 +15,9 @@
 
 #include "compute/users_devices_test.hpp"
 #include "tensor/test_tools.hpp"
+#include "testing/users_dtype.hpp"
 
 namespace user {
-
-struct F8_E3M4 {
-  using Family = ht::family::MiniFloat;
-  using Element = ht::SmallFloat<F8_E3M4>;
-  static constexpr std::string_view name = "F8_E3M4";
-  static constexpr ht::FloatLayout layout{3, 4, 3, ht::FloatLayout::Specials::ieee};
-  static constexpr int bits = 8;
-  static constexpr ht::DTypeTag tag = ht::user_tag(0);
-  static constexpr ht::NumberFacts number = ht::number_facts(layout);
-};
 
 // A device whose memory the host can own and describe, but not read.
 struct UnreadableDevice {

@@ -1,4 +1,5 @@
-// Tools for tests of tensors: unwrapping of Results, elements as codes, and a simple model of views.
+// Tools for tests of tensors: unwrapping of Results, elements as codes, loops over dtypes, and a simple model
+// of views.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -66,6 +67,30 @@ typename D::Element element_of(std::uint64_t code) {
 inline std::uint64_t nth_code(std::int64_t n) {
   const std::uint64_t mixed = (static_cast<std::uint64_t>(n) + 1) * 0x9E3779B97F4A7C15U;
   return mixed ^ (mixed >> 29);
+}
+
+/// A tensor whose elements use every bit of the dtype.
+template <class D, class S>
+Tensor<D, S> coded(S shape) {
+  auto tensor = must(Tensor<D, S>::zeros(shape));
+  std::int64_t n = 0;
+  for (auto&& element : tensor) element = element_of<D>(nth_code(n++));
+  return tensor;
+}
+
+/// The stored bits of all elements in row-major order.
+template <class D, class S>
+std::vector<std::uint64_t> codes(const Tensor<D, S>& tensor) {
+  std::vector<std::uint64_t> all;
+  for (const auto& element : tensor)
+    all.push_back(code_of(static_cast<typename std::remove_const_t<D>::Element>(element)));
+  return all;
+}
+
+/// Calls `visit.template operator()<D>()` for each dtype of a list.
+template <class... Ds, class Visit>
+void for_each_dtype(DTypeList<Ds...> /*listed*/, const Visit& visit) {
+  (visit.template operator()<Ds>(), ...);
 }
 
 template <class D, class S, class Dev, class Index>

@@ -15,6 +15,7 @@
 
 #include "tensor/test_random.hpp"
 #include "tensor/test_tools.hpp"
+#include "testing/users_dtype.hpp"
 #include "values/targets_test.hpp"
 
 namespace ht::linear_test {
@@ -216,21 +217,12 @@ TEST(Linear, reads_packed_rows_that_begin_within_a_byte) {
   expect_product(must(linear(x, part)), x, must(cast<F32>(part)));
 }
 
-struct UserFloat {
-  using Family = family::MiniFloat;
-  using Element = SmallFloat<UserFloat>;
-  static constexpr std::string_view name = "F8_E3M4";
-  static constexpr FloatLayout layout{3, 4, 3, FloatLayout::Specials::ieee};
-  static constexpr int bits = 8;
-  static constexpr DTypeTag tag = user_tag(2);
-  static constexpr NumberFacts number = number_facts(layout);
-};
-
 TEST(Linear, reads_a_users_dtype) {
-  std::vector<UserFloat::Element> values;
+  using user::F8_E3M4;
+  std::vector<F8_E3M4::Element> values;
   values.reserve(24);
   for (int i = 0; i < 24; ++i) values.emplace_back(static_cast<float>(i) / 4 - 3);
-  const auto stored = must(Matrix<UserFloat>::of(Rank<2>(3, 8), values));
+  const auto stored = must(Matrix<F8_E3M4>::of(Rank<2>(3, 8), values));
   const auto x = random_tensor(Rank<2>(2, 8));
   expect_product(must(linear(x, stored)), x, must(cast<F32>(stored)));
 }

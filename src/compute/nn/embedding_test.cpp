@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compute/nn/nn_test.hpp"
+#include "testing/users_dtype.hpp"
 
 namespace ht::embedding_test {
 namespace {
@@ -115,19 +116,8 @@ TEST(Embedding, id_is_a_row_of_the_table) {
                     "id_is_a_row_of_the_table"));
 }
 
-// A user dtype that the library does not know.
-struct UserFloat {
-  using Family = family::MiniFloat;
-  using Element = SmallFloat<UserFloat>;
-  static constexpr std::string_view name = "UserFloat";
-  static constexpr FloatLayout layout{3, 4, 3, FloatLayout::Specials::ieee};
-  static constexpr int bits = 8;
-  static constexpr DTypeTag tag = user_tag(0);
-  static constexpr NumberFacts number = number_facts(layout);
-};
-
 TEST(Embedding, gathers_rows_of_a_users_dtype) {
-  const auto table = table_of<UserFloat>(9);
+  const auto table = table_of<user::F8_E3M4>(9);
   expect_rows<F32>(table, must(cast<F32>(table)));
 }
 

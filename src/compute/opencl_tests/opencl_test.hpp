@@ -1,4 +1,4 @@
-// Tools for tests of operations on OpenCL devices: error bounds, and loops over lists of dtypes.
+// Tools for tests of operations on OpenCL devices: error bounds.
 #pragma once
 
 #include <cmath>
@@ -12,11 +12,6 @@ namespace ht::tests {
 /// ε in the bounds of htensor/device/transfer.hpp: 2^-23 or 2^-52.
 template <class D>
 constexpr double epsilon_of = std::numeric_limits<typename D::Element>::epsilon();
-
-template <class... Ds, class Visit>
-void for_each_dtype(DTypeList<Ds...> /*listed*/, const Visit& visit) {
-  (visit.template operator()<Ds>(), ...);
-}
 
 /// Whether each element is within factor · ε · scale of the exact one. The reference is the host's result in
 /// F64. For F64 the bound is doubled, because the reference has an error of at most the same size.

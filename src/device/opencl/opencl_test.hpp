@@ -41,21 +41,6 @@ Tensor<D, S> filled(S shape, const F& f) {
   return tensor;
 }
 
-/// Elements that use every bit of the dtype.
-template <class D, class S>
-Tensor<D, S> coded(S shape) {
-  return filled<D>(shape, [](std::int64_t n) { return element_of<D>(nth_code(n)); });
-}
-
-/// The stored bits of all elements in row-major order.
-template <class D, class S>
-std::vector<std::uint64_t> codes(const Tensor<D, S>& tensor) {
-  std::vector<std::uint64_t> all;
-  for (const auto& element : tensor)
-    all.push_back(code_of(static_cast<typename std::remove_const_t<D>::Element>(element)));
-  return all;
-}
-
 /// Values in [-1, 1). They repeat only after more elements than any test has.
 inline float small_number(std::int64_t n) {
   return static_cast<float>(static_cast<std::int64_t>(nth_code(n) >> 40) - (1 << 23)) /
