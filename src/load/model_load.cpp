@@ -78,7 +78,7 @@ class ModelLoad {
     HT_TRY(begin());
     if (options_.custom) {
       loaded_.choice = {io::Strategy::Kind::read, "custom", std::string(options_.custom->name())};
-      return finish(load_by(options_.custom));
+      return finish(load_by_custom());
     }
     const bool few = options_.use == io::Strategy::Use::few;
     choose(few ? io::Strategy::Use::few : io::Strategy::Use::all);
@@ -128,11 +128,16 @@ class ModelLoad {
   Result<void> check_in_memory(std::span<const std::size_t> tensors) {
     for (const std::size_t tensor : tensors) {
       const auto any = HT_TRY(model_.at(tensor));
-      const Bytes bytes = HT_TRY(any.bytes());
-      // Another thread may have evicted the tensor; `bytes` are then mapped pages of the file and can fault.
-      HT_TRY(guarded(bytes, [&] { return check_->check_tensor(any.name(), bytes, options_.work.stop); }));
+      // Another thread may have evicted the tensor; the bytes are then mapped pages of the file.
+      HT_TRY(check_memory(tensor, HT_TRY(any.bytes())));
     }
     return {};
+  }
+
+  /// Verifies all bytes of a tensor. They may be mapped pages, which can fault.
+  Result<void> check_memory(std::size_t tensor, Bytes bytes) {
+    const auto name = (*state_.catalog)[tensor].name;
+    return guarded(bytes, [&] { return check_->check_tensor(name, bytes, options_.work.stop); });
   }
 
   Result<void> verify_piece(const io::FileRange& range, Bytes bytes) {
@@ -217,15 +222,28 @@ class ModelLoad {
 
   Result<void> read() {
     const auto read = std::make_shared<io::ReadStrategy>(sources(), read_options());
-    HT_TRY(load_by(read));
+    HT_TRY(load_by(read, work()));
     loaded_.direct_bytes = read->totals().direct_bytes;
     page_threads_ = read->page_threads();
     return {};
   }
 
-  Result<void> load_by(const std::shared_ptr<io::Strategy>& strategy) {
+  /// A strategy of the caller may return other bytes than it passes to `on_loaded`, if it calls it at all.
+  /// Therefore the memory that it returned is verified.
+  Result<void> load_by_custom() {
+    auto unchecked = work();
+    unchecked.on_loaded = {};
+    ResidencyShell::CheckMemory check;
+    if (check_) check = [this](std::size_t tensor, Bytes bytes) { return check_memory(tensor, bytes); };
+    HT_TRY(load_by(options_.custom, std::move(unchecked), check));
+    if (check_) loaded_.verified_bytes = loaded_.bytes;
+    return {};
+  }
+
+  Result<void> load_by(const std::shared_ptr<io::Strategy>& strategy, io::Strategy::LoadWork work,
+                       const ResidencyShell::CheckMemory& check = {}) {
     // A load on another thread may have made tensors resident since this load began.
-    const auto resident = HT_TRY(state_.residency->load(tensors_, strategy, work()));
+    const auto resident = HT_TRY(state_.residency->load(tensors_, strategy, std::move(work), check));
     if (check_) HT_TRY(check_in_memory(resident));
     loaded_.bytes = bytes_;
     if (resident.empty()) return {};
@@ -456,7 +474,7 @@ class ModelLoad {
   }
 
   Result<LoadReport> finish(Result<void> done) {
-    if (check_) loaded_.verified_bytes = check_->checked_bytes() + loaded_.resident_bytes;
+    if (check_) loaded_.verified_bytes += check_->checked_bytes() + loaded_.resident_bytes;
     loaded_.elapsed = std::chrono::steady_clock::now() - begin_;
     if (const auto peak = state_.port->peak_memory()) loaded_.peak_memory_bytes = *peak;
     if (options_.drop_after) {

@@ -5,12 +5,14 @@
 #include <thread>
 
 #include "integrity/seal_test.hpp"
+#include "load/loaded_models_test.hpp"
 #include "load/sealed_sets_test.hpp"
 
 namespace ht::verified_load_test {
 namespace {
 
 using namespace sealed_sets_test;
+using loaded_models_test::ScriptedStrategy;
 using testing::expect_refusal;
 using testing::flip_bit;
 
@@ -104,6 +106,32 @@ TEST_F(SealedSet, counts_memory_loaded_before_as_verified) {
   const auto repeated = ht::load(*model_, options_with_verify(Strategy::Kind::read)).value();
   EXPECT_EQ(repeated.bytes, 0U);
   EXPECT_EQ(repeated.verified_bytes, 2U * tensors_per_file * tensor_bytes);
+}
+
+// A strategy that overrides `load` may return other bytes than it passes to `LoadWork::on_loaded`, if it
+// calls it at all.
+TEST_F(SealedSet, is_verified_in_the_memory_that_a_strategy_of_the_caller_returns) {
+  auto load_options = options_with_verify(Strategy::Kind::automatic);
+  load_options.custom = std::make_shared<ScriptedStrategy>(loaded_models_test::zeros_for);
+  const auto error = testing::refusal(ht::load(*model_, load_options), ErrorCode::checksum_mismatch,
+                                      "loaded_bytes_match_the_seal");
+  EXPECT_EQ(error.tensor(), tensor(0, 0));
+  EXPECT_FALSE(residences().contains(TensorResidency::Residence::resident));
+  const auto read = [&](std::span<const Strategy::LoadRequest> requests) {
+    std::vector<Strategy::Answer> answers;
+    for (const auto& request : requests) {
+      const auto file = io::open_file(model_->files()[request.range.file]).value();
+      const auto memory = std::make_shared<std::vector<std::byte>>(request.range.bytes);
+      EXPECT_TRUE(file->read(request.range.offset, *memory));
+      answers.emplace_back(Strategy::LoadDone{{*memory, memory}});
+    }
+    return answers;
+  };
+  load_options.custom = std::make_shared<ScriptedStrategy>(read);
+  const auto loaded = ht::load(*model_, load_options);
+  ASSERT_TRUE(loaded) << to_string(loaded.error());
+  EXPECT_EQ(loaded->verified_bytes, 2U * tensors_per_file * tensor_bytes);
+  expect_all_tensors();
 }
 
 TEST_F(SealedSet, is_verified_by_a_load_that_exceeds_its_budget) {

@@ -135,7 +135,8 @@ class Strategy {
     std::stop_token stop{};
     /// Called with the total of bytes loaded so far, by one thread at a time.
     std::function<void(std::uint64_t done_bytes)> on_progress{};
-    /// Called with every loaded part, in order, by one thread at a time. An Error ends the load.
+    /// Called with every loaded part, in order, by one thread at a time. An Error ends the load. ht::load
+    /// leaves it empty for a strategy of the caller and verifies the memory of its answers instead.
     std::function<Result<void>(const FileRange& range, Bytes bytes)> on_loaded{};
   };
 

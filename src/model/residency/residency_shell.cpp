@@ -201,7 +201,7 @@ Result<std::uint64_t> ResidencyShell::memory_for(std::span<const std::size_t> te
 
 Result<std::vector<std::size_t>> ResidencyShell::load(std::span<const std::size_t> tensors,
                                                       const std::shared_ptr<io::Strategy>& strategy,
-                                                      io::Strategy::LoadWork work) {
+                                                      io::Strategy::LoadWork work, const CheckMemory& check) {
   if (tensors.empty()) return std::vector<std::size_t>();
   ProcessData& data = process_data();
   std::unique_lock lock(data.mutex);
@@ -237,13 +237,14 @@ Result<std::vector<std::size_t>> ResidencyShell::load(std::span<const std::size_
   const LoadScope scope{data, lock};
   allocate_states(data);
   lock.unlock();
-  return perform_load(data, tensors, strategy, std::move(work));
+  return perform_load(data, tensors, strategy, std::move(work), check);
 }
 
 Result<std::vector<std::size_t>> ResidencyShell::perform_load(ProcessData& data,
                                                               std::span<const std::size_t> tensors,
                                                               const std::shared_ptr<io::Strategy>& strategy,
-                                                              io::Strategy::LoadWork work) {
+                                                              io::Strategy::LoadWork work,
+                                                              const CheckMemory& check) {
   if (work.budget_bytes == 0) {
     // Queried here, because no other load can allocate now.
     const auto available = port_.available_memory();
@@ -279,8 +280,12 @@ Result<std::vector<std::size_t>> ResidencyShell::perform_load(ProcessData& data,
     for (std::size_t i = 0; loaded && i < loading.size(); ++i) {
       const auto& memory = (*loaded)[i].memory;
       const auto bytes = requests[i].range.bytes;
-      if (memory.bytes.size() != bytes || (bytes != 0 && !memory.owner))
+      if (memory.bytes.size() != bytes || (bytes != 0 && !memory.owner)) {
         loaded = fail(io::not_answered(*strategy).at_tensor(catalog_[loading[i]].name));
+      } else if (check) {
+        if (auto checked = check(loading[i], memory.bytes); !checked)
+          loaded = fail(std::move(checked).error());
+      }
     }
     if (!loaded) {
       fail_all(std::make_shared<const Error>(loaded.error()));

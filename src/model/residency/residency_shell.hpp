@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <htensor/format/catalog.hpp>
 #include <map>
 #include <memory>
@@ -55,12 +56,16 @@ class ResidencyShell {
 
   /// Returns the memory needed to load the tensors.
   [[nodiscard]] Result<std::uint64_t> memory_for(std::span<const std::size_t> tensors) const;
+  /// Checks the memory that a strategy returned for a tensor, before the tensor becomes resident. An Error
+  /// ends the load.
+  using CheckMemory = std::function<Result<void>(std::size_t tensor, Bytes bytes)>;
   /// Loads tensors whose files exist, and returns those that another load made resident before. Loads are
   /// serialized; a load that waits for another one calls `on_progress` meanwhile and honours a stop. A budget
   /// of 0 is most of the available memory. `bad_state` for a strategy that breaks its contract.
   [[nodiscard]] Result<std::vector<std::size_t>> load(std::span<const std::size_t> tensors,
                                                       const std::shared_ptr<io::Strategy>& strategy,
-                                                      io::Strategy::LoadWork work);
+                                                      io::Strategy::LoadWork work,
+                                                      const CheckMemory& check = {});
 
   /// Returns the file ranges to evict from the page cache when these tensors are evicted.
   [[nodiscard]] std::vector<io::FileRange> pages_of(std::span<const std::size_t> tensors) const;
@@ -106,7 +111,8 @@ class ResidencyShell {
   [[nodiscard]] Result<std::vector<std::size_t>> perform_load(ProcessData& data,
                                                               std::span<const std::size_t> tensors,
                                                               const std::shared_ptr<io::Strategy>& strategy,
-                                                              io::Strategy::LoadWork work);
+                                                              io::Strategy::LoadWork work,
+                                                              const CheckMemory& check);
   [[nodiscard]] std::shared_ptr<const Error> release(ProcessData& data, std::size_t tensor);
 
   const Catalog& catalog_;
