@@ -494,6 +494,26 @@ TEST_F(OwnChecksums, are_compared_for_an_empty_tensor) {
   constexpr std::string_view message = "checksum mismatch in tensor 'w', 0 bytes at byte 128";
   EXPECT_EQ(ht::verify(model).error().message(), message);
   EXPECT_EQ(ht::verify(model["w"].value()).error().message(), message);
+  for (const auto strategy : {io::Strategy::Kind::mapped, io::Strategy::Kind::read})
+    EXPECT_EQ(ht::load(model, {.strategy = strategy, .verify = true}).error().message(), message);
+  const auto consumer = [](const TensorPiece&) -> Result<void> { return {}; };
+  EXPECT_EQ(ht::stream(model, consumer, {.verify = true}).error().message(), message);
+  const Target target{"w", {}};
+  EXPECT_EQ(ht::load_into(model, std::span(&target, 1), {.verify = true}).error().message(), message);
+}
+
+TEST_F(OwnChecksums, are_compared_only_if_the_bytes_before_the_data_are_zero) {
+  const auto data = noise(64, 4);
+  const std::int64_t dims[] = {16};
+  auto header = format_ht::describe(dtype_info<F32>(), dims).value();
+  header.payload_crc = crc64nvme(data);
+  header.data_offset = 256;
+  write_file(path_, ht_file(header, data));
+  flip_bit(path_, 200);
+  for (const auto strategy : {io::Strategy::Kind::mapped, io::Strategy::Kind::read}) {
+    expect_refusal(ht::load(Model::open(path_).value(), {.strategy = strategy, .verify = true}),
+                   ErrorCode::checksum_mismatch, "bytes_match_the_seal");
+  }
 }
 
 TEST_F(OwnChecksums, are_checked_for_each_target) {
