@@ -14,14 +14,14 @@ Result<void> query_page_cache(const ModelState& state, std::span<TensorResidency
   std::vector<std::vector<std::size_t>> of_file(sources.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Entry entry = catalog[tensors[i].index];
-    if (!entry.is_splat() && sources[entry.file]) of_file[entry.file].push_back(i);
+    if (state.residency->bytes_in_file(entry) != 0) of_file[entry.file].push_back(i);
   }
   std::vector<io::Source::CacheQuery> queries;
   for (std::size_t file = 0; file < of_file.size(); ++file) {
     queries.clear();
     for (const std::size_t i : of_file[file]) {
       const Entry entry = catalog[tensors[i].index];
-      queries.push_back({.offset = entry.offset, .bytes = entry.bytes});
+      queries.push_back({.offset = entry.offset, .bytes = state.residency->bytes_in_file(entry)});
     }
     if (queries.empty()) continue;
     auto known = sources[file]->cached(queries);
@@ -47,9 +47,8 @@ Result<std::vector<TensorResidency>> residency(const Model& model, std::size_t f
     for (std::size_t i = begin; i < end; ++i) {
       const Entry entry = model.catalog()[i];
       TensorResidency tensor{.index = i, .bytes = entry.bytes};
-      const bool is_missing = state.has_data && !state.mapped->sources()[entry.file];
-      if (!entry.is_splat() && !is_missing) {
-        HT_TRY(ModelAccess::check_available(state, entry));
+      if (!entry.is_splat() && !state.has_data) HT_TRY(ModelAccess::check_available(state, entry));
+      if (!entry.is_splat() && state.residency->bytes_in_file(entry) == entry.bytes) {
         tensor.residence = tensor_state::residence_of(state.residency->state_of(i));
         if (tensor.residence == TensorResidency::Residence::resident) tensor.resident_bytes = entry.bytes;
       }
@@ -63,9 +62,9 @@ Result<std::vector<TensorResidency>> residency(const Model& model, std::size_t f
 Result<std::uint64_t> evict(const Model& model, const NameFilter& filter) {
   return without_bad_alloc([&]() -> Result<std::uint64_t> {
     const auto& state = ModelAccess::state(model);
-    const auto tensors = HT_TRY(ModelAccess::tensors_matching(model, filter));
+    const auto tensors = HT_TRY(ModelAccess::tensors_matching(model, filter, MissingBytes::skipped));
     HT_TRY(state.residency->evict(tensors));
-    return sum_of(merged_ranges(*state.catalog, tensors));
+    return sum_of(state.residency->ranges_in_files(tensors));
   });
 }
 

@@ -9,6 +9,7 @@
 
 #include "format/safetensors/test_file.hpp"
 #include "io/port/port.hpp"
+#include "model/test_formats.hpp"
 #include "model/test_models.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
@@ -207,6 +208,40 @@ TEST_F(ResidencyOfModel, is_unknown_where_the_kernel_does_not_report_it) {
   const auto loaded = ht::load(*model_).value();
   EXPECT_NE(loaded.choice.code, "already_cached");
   EXPECT_NE(loaded.choice.reason.find("unknown"), std::string::npos);
+}
+
+TEST_F(ResidencyOfModel, is_reported_for_the_bytes_of_an_incomplete_file) {
+  // The second tensor is cut in half; the file has no byte of the later ones.
+  std::filesystem::resize_file(path_, model_->catalog()[1].offset + tensor_bytes / 2);
+  const auto incomplete = Model::open(path_, {.allow_incomplete = true, .port = &port_}).value();
+  ASSERT_TRUE(ht::prefetch(incomplete, "layer.0.0"));
+  const auto tensors = ht::residency(incomplete).value();
+  ASSERT_EQ(tensors.size(), 4U);
+  EXPECT_EQ(tensors[0].cached_bytes, tensor_bytes);
+  EXPECT_LE(tensors[1].cached_bytes.value(), tensor_bytes / 2);
+  EXPECT_EQ(tensors[3].cached_bytes, 0U);
+  EXPECT_EQ(tensors[3].bytes, tensor_bytes);
+  EXPECT_EQ(tensors[3].residence, TensorResidency::Residence::unbound);
+  // The same bytes are evicted.
+  EXPECT_EQ(ht::evict(incomplete), tensor_bytes + tensor_bytes / 2);
+  if (!is_in_memory()) {
+    EXPECT_LE(ht::residency(incomplete).value()[0].cached_bytes.value(), max_folio_bytes);
+  }
+  EXPECT_EQ(ht::evict(incomplete, "layer.1.*"), 0U);
+}
+
+TEST_F(ResidencyOfModel, tensors_of_a_missing_file_are_not_cached) {
+  const auto path = folder_ / "m.irpa";
+  const std::string note = testing::tensor_note("uint8", "[4]");
+  testing::write_file(path, testing::irpa_file({{.name = "own", .note = note, .length = 4},
+                                                {.name = "x", .note = note, .length = 4, .path = "x.bin"}},
+                                               "abcd"));
+  const auto incomplete = Model::open(path, {.allow_incomplete = true, .port = &port_}).value();
+  ASSERT_TRUE(ht::prefetch(incomplete, "own"));
+  EXPECT_EQ(ht::residency(incomplete).value()[1].cached_bytes, 0U);
+  EXPECT_EQ(ht::evict(incomplete), 4U);
+  EXPECT_EQ(ht::evict(incomplete, "x"), 0U);
+  testing::expect_refusal(ht::prefetch(incomplete), ErrorCode::missing_shard, "external_files_exist");
 }
 
 TEST_F(ResidencyOfModel, prefetch_reports_a_truncated_file) {

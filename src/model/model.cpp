@@ -151,7 +151,8 @@ Result<void> ModelAccess::check_all_exist(const Model& model) {
                   .with_hint("download the file"));
 }
 
-Result<std::vector<std::size_t>> ModelAccess::tensors_matching(const Model& model, const NameFilter& filter) {
+Result<std::vector<std::size_t>> ModelAccess::tensors_matching(const Model& model, const NameFilter& filter,
+                                                               MissingBytes missing) {
   HT_TRY(filter.check());
   const auto& state = *model.state_;
   const auto& catalog = *state.catalog;
@@ -163,8 +164,8 @@ Result<std::vector<std::size_t>> ModelAccess::tensors_matching(const Model& mode
     if (!filter.matches(entry.name)) continue;
     any = true;
     if (entry.is_splat()) continue;
-    HT_TRY(check_available(state, entry));
-    if (entry.bytes != 0) tensors.push_back(i);
+    if (missing == MissingBytes::refused) HT_TRY(check_available(state, entry));
+    if (state.residency->bytes_in_file(entry) != 0) tensors.push_back(i);
   }
   if (any) return tensors;
   return fail(filter.no_match().at_path(state.opened.native()));

@@ -45,6 +45,9 @@ struct ModelState {
 /// Returns the name of the tensor at an offset of a file; may be empty. Linear in the number of tensors.
 [[nodiscard]] std::string name_at(const Catalog& catalog, std::size_t file, std::uint64_t offset);
 
+/// Whether a tensor whose bytes are not all in an open file is refused, or selected for the bytes that are.
+enum class MissingBytes : bool { refused, skipped };
+
 struct ModelAccess {
   [[nodiscard]] static const ModelState& state(const Model& model) noexcept { return *model.state_; }
   [[nodiscard]] static const ModelState& state(const AnyTensor& tensor) noexcept { return *tensor.state_; }
@@ -70,9 +73,10 @@ struct ModelAccess {
   /// `bad_state` if the model was opened for its catalog only, `missing_shard` if a file is missing.
   [[nodiscard]] static Result<void> check_all_exist(const Model& model);
   /// Returns the tensors whose names match and that have bytes in files; fails if one of their files is
-  /// missing. `not_found` if no name matches, unless the filter matches every name.
-  [[nodiscard]] static Result<std::vector<std::size_t>> tensors_matching(const Model& model,
-                                                                         const NameFilter& filter);
+  /// missing or incomplete, unless missing bytes are skipped. `not_found` if no name matches, unless the
+  /// filter matches every name.
+  [[nodiscard]] static Result<std::vector<std::size_t>> tensors_matching(
+      const Model& model, const NameFilter& filter, MissingBytes missing = MissingBytes::refused);
   /// Adds the file and the tensor to an error.
   [[nodiscard]] static Error located(const Model& model, Error error);
   /// Fetches the pages of a part of the stored bytes at once, instead of one by one at first touch.

@@ -143,12 +143,13 @@ using PlaceTensor = std::function<MutableBytes(const AnyTensor& tensor)>;
 /// Evicts the tensors whose names match from memory, and from the page cache unless another process has them
 /// mapped. Evicted tensors stay usable and are read from disk again. Pages shared with a tensor that is not
 /// evicted stay. `in_use` if a handle still refers to a tensor that was loaded by `read`; all other tensors
-/// are evicted. Returns the size of the matching tensors in bytes; bytes that tensors share count once.
-/// `not_found` if no tensor matches, `unsupported_strategy` if the system cannot drop pages.
+/// are evicted. Returns the size of the matching tensors in bytes; bytes that tensors share count once, and
+/// bytes that a missing or incomplete file lacks (`OpenOptions::allow_incomplete`) do not count. `not_found`
+/// if no tensor matches, `unsupported_strategy` if the system cannot drop pages.
 [[nodiscard]] Result<std::uint64_t> evict(const Model& model, const NameFilter& filter = {});
 
 /// The residency of at most `count` tensors from index `first` on, in file order. The page cache of each file
-/// is queried once per call.
+/// is queried once per call. Bytes that a missing or incomplete file lacks are not cached.
 [[nodiscard]] Result<std::vector<TensorResidency>> residency(const Model& model, std::size_t first = 0,
                                                              std::size_t count = SIZE_MAX);
 

@@ -62,7 +62,7 @@ struct OpenOptions {
 struct TensorResidency {
   /// The state of a tensor's bytes (transitions: docs/io.md).
   enum class Residence : std::uint8_t {
-    unbound,   ///< its file is missing or not mapped yet
+    unbound,   ///< its file is missing, incomplete or not mapped yet
     mapped,    ///< its file is mapped: pages are read on first access
     loading,   ///< a load is in progress
     resident,  ///< in the model's own memory

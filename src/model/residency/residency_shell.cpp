@@ -302,14 +302,28 @@ Result<std::vector<std::size_t>> ResidencyShell::perform_load(ProcessData& data,
   return resident;
 }
 
+std::uint64_t ResidencyShell::bytes_in_file(const Entry& entry) const {
+  if (entry.is_splat()) return 0;
+  const auto& source = mapped_.sources()[entry.file];
+  const std::uint64_t size = source ? source->size() : 0;
+  return std::min(entry.bytes, size - std::min(size, entry.offset));
+}
+
+std::vector<io::FileRange> ResidencyShell::ranges_in_files(std::span<const std::size_t> tensors) const {
+  auto ranges = merged_ranges(catalog_, tensors);
+  for (auto& range : ranges)
+    range.bytes = std::min(range.bytes, mapped_.sources()[range.file]->size() - range.offset);
+  return ranges;
+}
+
 std::vector<io::FileRange> ResidencyShell::pages_of(std::span<const std::size_t> tensors) const {
   std::vector<std::int64_t> staying(mapped_.sources().size());
   for (const Entry& entry : catalog_) {
-    if (!entry.is_splat() && entry.bytes != 0) ++staying[entry.file];
+    if (bytes_in_file(entry) != 0) ++staying[entry.file];
   }
   for (const std::size_t tensor : tensors) --staying[catalog_[tensor].file];
   std::vector<io::FileRange> pages;
-  for (const auto& range : merged_ranges(catalog_, tensors)) {
+  for (const auto& range : ranges_in_files(tensors)) {
     if (staying[range.file] > 0) {
       pages.push_back(range);
     } else if (pages.empty() || pages.back().file != range.file) {

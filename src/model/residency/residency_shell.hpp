@@ -67,10 +67,15 @@ class ResidencyShell {
                                                       io::Strategy::LoadWork work,
                                                       const CheckMemory& check = {});
 
+  /// Returns how many bytes of the tensor its file has: fewer than its size if the file is incomplete, 0 if
+  /// it is missing and for a splat.
+  [[nodiscard]] std::uint64_t bytes_in_file(const Entry& entry) const;
+  /// Returns the file ranges of the tensors, as far as their files have them.
+  [[nodiscard]] std::vector<io::FileRange> ranges_in_files(std::span<const std::size_t> tensors) const;
   /// Returns the file ranges to evict from the page cache when these tensors are evicted.
   [[nodiscard]] std::vector<io::FileRange> pages_of(std::span<const std::size_t> tensors) const;
-  /// Evicts tensors. Tensors that cannot be evicted stay; returns the first error after all others are
-  /// evicted.
+  /// Evicts tensors whose files have bytes of them. Tensors that cannot be evicted stay; returns the first
+  /// error after all others are evicted.
   [[nodiscard]] Result<void> evict(std::span<const std::size_t> tensors);
 
  private:
