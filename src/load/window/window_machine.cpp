@@ -42,7 +42,7 @@ std::optional<Effect> prefetch_effect(const Ledger& ledger) {
   for (std::size_t ahead = 1; ahead < ledger.layers.size(); ++ahead) {
     const std::size_t layer = (*ledger.entered + ahead) % ledger.layers.size();
     if (ledger.layers[layer].presence == Presence::present) continue;
-    if (ledger.fetch_error && ledger.fetch_error->layer == layer) return std::nullopt;
+    if (ledger.layers[layer].fetch_error) return std::nullopt;
     // After a layer that waits for room, fetch only layers with reserved room; others would take the room
     // that it waits for.
     if (is_full && needs_room(ledger.layers[layer])) continue;
@@ -90,11 +90,7 @@ Step fetch_awaited(Ledger&& ledger, std::size_t requested) {
 std::optional<Answer> answer_at_once(Ledger& ledger, std::size_t layer) {
   ledger.entered.reset();
   if (auto error = std::exchange(ledger.drop_error, {})) return Answer{std::move(error)};
-  if (ledger.fetch_error && ledger.fetch_error->layer == layer) {
-    Answer answer{std::move(ledger.fetch_error->error)};
-    ledger.fetch_error.reset();
-    return answer;
-  }
+  if (auto error = std::exchange(ledger.layers[layer].fetch_error, {})) return Answer{std::move(error)};
   if (ledger.layers[layer].presence != Presence::present) return std::nullopt;
   ledger.entered = layer;
   return Answer{};
@@ -123,7 +119,7 @@ Step on(Ahead&& state, Done&& /*event*/) {
 }
 Step on(Ahead&& state, EffectFailed&& event) {
   if (state.effect.action == Action::fetch) {
-    state.ledger.fetch_error.emplace(Ledger::FailedFetch{state.effect.layer, std::move(event.error)});
+    state.ledger.layers[state.effect.layer].fetch_error = std::move(event.error);
   } else {
     state.ledger.drop_error = std::move(event.error);
   }
@@ -142,7 +138,7 @@ Step on(Awaited&& state, EffectFailed&& event) {
   const auto& [action, layer] = state.effect;
   if (action == Action::drop || layer == state.requested)
     return proceed(std::move(state.ledger), Answer{std::move(event.error)});
-  state.ledger.fetch_error.emplace(Ledger::FailedFetch{layer, std::move(event.error)});
+  state.ledger.layers[layer].fetch_error = std::move(event.error);
   return fetch_awaited(std::move(state.ledger), state.requested);
 }
 Step on(Awaited&& /*state*/, Stop&& event) {

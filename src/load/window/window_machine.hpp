@@ -29,10 +29,9 @@ struct Ledger {
     std::uint64_t bytes = 0;
     bool is_kept = false;
     Presence presence = Presence::absent;
-  };
-  struct FailedFetch {
-    std::size_t layer;
-    Error error;
+    /// A failed prefetch, returned to the next Enter of the layer. Until then, neither the layer nor a layer
+    /// that will be entered after it is prefetched.
+    std::optional<Error> fetch_error{};
   };
 
   std::vector<Layer> layers{};
@@ -42,8 +41,6 @@ struct Ledger {
   std::uint64_t room = 0;
   std::uint64_t taken = 0;
   std::optional<std::size_t> entered{};
-  /// A failed prefetch, returned to the Enter of that layer. Until then, no later layer is prefetched.
-  std::optional<FailedFetch> fetch_error{};
   /// The error of a failed drop, returned to the next Enter. Until then, no effect is started.
   std::optional<Error> drop_error{};
 };

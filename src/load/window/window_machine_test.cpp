@@ -67,9 +67,9 @@ std::string key_of(const State& state) {
   std::ostringstream key;
   key << name_of(state);
   if (const auto* const ledger = ledger_in(state)) {
-    for (const auto& layer : ledger->layers) key << static_cast<int>(layer.presence);
+    for (const auto& layer : ledger->layers)
+      key << static_cast<int>(layer.presence) << (layer.fetch_error ? "!" : "");
     key << ' ' << (ledger->entered ? static_cast<int>(*ledger->entered) : -1);
-    key << ' ' << (ledger->fetch_error ? static_cast<int>(ledger->fetch_error->layer) : -1);
     key << ' ' << ledger->drop_error.has_value();
   }
   if (const auto effect = effect_of(state))
@@ -268,6 +268,28 @@ TEST(WindowMachine, failed_prefetch_is_returned_when_the_layer_is_entered) {
   EXPECT_FALSE(at.effect);
   at = after(at.next, Enter{1});
   EXPECT_EQ(at.effect, fetch(1));
+}
+
+TEST(WindowMachine, failed_prefetches_of_two_layers_are_returned_when_each_is_entered) {
+  const auto failed = [](std::string_view rule) {
+    return EffectFailed{Error(ErrorCode::read_failed, rule, "it failed")};
+  };
+  for (const bool is_awaited : {false, true}) {
+    auto at = after(after(Idle{ledger_of({1, 1, 1, 1, 1}, 9)}, Enter{1}).next, Done{});
+    ASSERT_EQ(at.effect, fetch(2));
+    at = after(at.next, failed("of_layer_2"));
+    // Prefetching goes on from the entered layer up to the failed one.
+    at = after(after(at.next, Enter{4}).next, Done{});
+    ASSERT_EQ(at.effect, fetch(0));
+    if (is_awaited) at = after(at.next, Enter{3});
+    at = after(at.next, failed("of_layer_0"));
+    if (is_awaited) at = after(at.next, Done{});
+    at = after(at.next, Enter{2});
+    EXPECT_EQ(at.answer.value().error.value().rule(), "of_layer_2");
+    at = after(at.next, Enter{0});
+    ASSERT_TRUE(at.answer && at.answer->error) << "is_awaited: " << is_awaited;
+    EXPECT_EQ(at.answer->error->rule(), "of_layer_0");
+  }
 }
 
 TEST(WindowMachine, failed_awaited_fetch_is_returned_at_once) {
