@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "base/format_text.hpp"
+#include "base/utf8.hpp"
 #include "load/model_load.hpp"
 #include "model/model_access.hpp"
 
@@ -34,8 +35,8 @@ Result<void> check_no_overlap(const Model& model, std::span<const IndexedTarget>
     if (shared <= 0) continue;
     return fail(Error(ErrorCode::overlap, "targets_do_not_overlap",
                       format_text("targets of tensors '{}' and '{}' overlap by {} bytes",
-                                  model.catalog()[non_empty[i - 1].index].name,
-                                  model.catalog()[non_empty[i].index].name, shared))
+                                  to_utf8(model.catalog()[non_empty[i - 1].index].name),
+                                  to_utf8(model.catalog()[non_empty[i].index].name), shared))
                     .with_hint("give each tensor its own memory"));
   }
   return {};
@@ -52,8 +53,8 @@ Result<LoadReport> load_targets(const Model& model, std::span<const IndexedTarge
     const Entry entry = model.catalog()[index];
     if (into.size() != entry.bytes) {
       return fail(Error(ErrorCode::size_mismatch, "target_size_matches_its_tensor",
-                        format_text("tensor '{}' has {} bytes but its target has {}", entry.name, entry.bytes,
-                                    into.size()))
+                        format_text("tensor '{}' has {} bytes but its target has {}", to_utf8(entry.name),
+                                    entry.bytes, into.size()))
                       .at_path(state.paths[entry.file].native())
                       .at_tensor(entry.name)
                       .with_hint("allocate a target of the tensor's byte_size"));

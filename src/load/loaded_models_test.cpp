@@ -351,5 +351,37 @@ TEST_F(LoadedModels, load_into_takes_memory_from_a_callable_and_fills_splats) {
   EXPECT_EQ(ht::load_into(model, std::span(&target, 1)).error().rule(), "target_size_matches_its_tensor");
 }
 
+// A format of the caller can have names of any bytes.
+TEST_F(LoadedModels, names_in_messages_are_utf8) {
+  const Format format{
+      .name = "any",
+      .extension = ".any",
+      .looks_like = [](Bytes, std::uint64_t) { return true; },
+      .parse = [](const FileParts&, std::uint64_t, const ParseOptions&) -> Result<ParseResult> {
+        CatalogBuilder builder("any");
+        constexpr std::int64_t dims[] = {8};
+        HT_TRY(builder.add({.name = "\xff", .dtype = U8::tag, .dims = dims, .bytes = 8}));
+        return HT_TRY(std::move(builder).build());
+      },
+      .encode = [](const Catalog&, const EncodeOptions&) -> Result<EncodedFile> {
+        return fail(Error(ErrorCode::internal));
+      }};
+  write_file(path_, std::string_view("12345678"));
+  const auto model = Model::open(path_, {.formats = {format}}).value();
+  std::vector<std::byte> memory(9);
+  const Target small[] = {{"\xff", MutableBytes(memory).first(7)}};
+  EXPECT_EQ(ht::load_into(model, small).error().message(),
+            "tensor '\uFFFD' has 8 bytes but its target has 7");
+  const Target overlapping[] = {{"\xff", MutableBytes(memory).first(8)},
+                                {"\xff", MutableBytes(memory).last(8)}};
+  EXPECT_EQ(ht::load_into(model, overlapping).error().message(),
+            "targets of tensors '\uFFFD' and '\uFFFD' overlap by 7 bytes");
+  const auto no_layer = Window::open(model, {.layers = "\xff{}"}).error();
+  EXPECT_EQ(no_layer.message(), "pattern '\uFFFD{}' matches no layer");
+  EXPECT_TRUE(no_layer.hint().ends_with("the first tensor is '\uFFFD'"));
+  EXPECT_EQ(Window::open(model, {.layers = "\xff{}{}"}).error().message(),
+            "pattern '\uFFFD{}{}' has more than one {}");
+}
+
 }  // namespace
 }  // namespace ht::loaded_models_test

@@ -8,6 +8,7 @@
 
 #include "base/fault_registry.hpp"
 #include "base/format_text.hpp"
+#include "base/utf8.hpp"
 #include "io/port/port.hpp"
 #include "io/strategy/automatic.hpp"
 #include "load/window/window_layers.hpp"
@@ -24,12 +25,12 @@ namespace {
 Error no_layers(const Catalog& catalog, std::string_view pattern) {
   Error error(ErrorCode::not_found, "pattern_matches_a_layer",
               pattern.empty() ? format_text("no tensor name has a dot-separated part that is a number")
-                              : format_text("pattern '{}' matches no layer", pattern));
+                              : format_text("pattern '{}' matches no layer", to_utf8(pattern)));
   if (catalog.empty()) return std::move(error).with_hint("open a model that has tensors");
   return std::move(error).with_hint(
       format_text("set WindowOptions::layers to a pattern such as 'blk.{{}}.*', where {{}} is the layer "
                   "number; the first tensor is '{}'",
-                  catalog[0].name));
+                  to_utf8(catalog[0].name)));
 }
 
 Error too_small(const LayerTable& table, std::span<const std::uint64_t> layer_bytes, std::uint64_t budget) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/format_text.hpp"
+#include "base/utf8.hpp"
 #include "model/model_access.hpp"
 
 namespace ht::inline v1::window {
@@ -69,7 +70,7 @@ Result<LayerPattern> LayerPattern::from(std::string_view text) {
   const auto rest = text.substr(at + number_mark.size());
   if (rest.find(number_mark) != std::string_view::npos) {
     return fail(Error(ErrorCode::bad_state, "pattern_has_one_number",
-                      format_text("pattern '{}' has more than one {{}}", text))
+                      format_text("pattern '{}' has more than one {{}}", to_utf8(text)))
                     .with_hint("keep one {} and write * for the others"));
   }
   NameFilter after(rest);
