@@ -28,11 +28,8 @@ constexpr std::size_t good_bytes = tensor_bytes + tensor_bytes / 2;
 
 // Two tensors. The second half of the second tensor cannot be read.
 const std::vector<std::byte>& contents() {
-  static const auto file = [] {
-    std::string json = R"({"good":{"dtype":"U8","shape":[1048576],"data_offsets":[0,1048576]},)"
-                       R"("bad":{"dtype":"U8","shape":[1048576],"data_offsets":[1048576,2097152]}})";
-    return testing::safetensors_file(json, 2 * tensor_bytes);
-  }();
+  static const auto file =
+      testing::safetensors_file(testing::u8_header({"good", "bad"}, tensor_bytes), 2 * tensor_bytes);
   return file;
 }
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "format/safetensors/test_file.hpp"
-#include "io/port/port.hpp"
+#include "load/test_page_cache.hpp"
 #include "model/test_models.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
@@ -30,15 +30,12 @@ class LoadModel : public ::testing::Test {
     std::vector<std::pair<std::string, std::string>> index;
     for (int file = 0; file < 2; ++file) {
       const std::string name = "part" + std::to_string(file) + ".safetensors";
-      std::string json = "{";
+      std::vector<std::string> names;
       for (int i = 0; i < tensors_per_file; ++i) {
-        const auto begin = static_cast<std::uint64_t>(i) * tensor_bytes;
-        json += (i == 0 ? "\"" : ",\"") + tensor(file, i) +
-                R"(":{"dtype":"U8","shape":[100000],"data_offsets":[)" + std::to_string(begin) + "," +
-                std::to_string(begin + tensor_bytes) + "]}";
-        index.emplace_back(tensor(file, i), name);
+        names.push_back(tensor(file, i));
+        index.emplace_back(names.back(), name);
       }
-      auto bytes = safetensors_file(json + "}", tensors_per_file * tensor_bytes);
+      auto bytes = safetensors_file(u8_header(names, tensor_bytes), tensors_per_file * tensor_bytes);
       const auto data = bytes.size() - tensors_per_file * tensor_bytes;
       for (std::size_t i = data; i < bytes.size(); ++i) {
         bytes[i] =
@@ -106,11 +103,7 @@ class LoadModel : public ::testing::Test {
     return bytes;
   }
   void sync_and_evict() const {
-    for (const auto& path : model_->files()) {
-      const auto file = io::system_port().open(path).value();
-      ASSERT_TRUE(io::system_port().sync(file));  // dirty pages cannot leave the page cache
-      ASSERT_TRUE(io::system_port().close(file));
-    }
+    for (const auto& path : model_->files()) sync_file(path);
     ASSERT_TRUE(ht::evict(*model_));
   }
 

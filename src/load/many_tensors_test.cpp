@@ -18,13 +18,9 @@ using testing::FaultyPort;
 using testing::TemporaryFolder;
 
 std::vector<std::byte> file_of(int tensors) {
-  std::string json = "{";
-  for (int i = 0; i < tensors; ++i) {
-    json += (i == 0 ? "\"t" : ",\"t") + std::to_string(i) +
-            R"(":{"dtype":"U8","shape":[1],"data_offsets":[)" + std::to_string(i) + "," +
-            std::to_string(i + 1) + "]}";
-  }
-  return testing::safetensors_file(json + "}", static_cast<std::size_t>(tensors));
+  std::vector<std::string> names;
+  for (int i = 0; i < tensors; ++i) names.push_back("t" + std::to_string(i));
+  return testing::safetensors_file(testing::u8_header(names, 1), names.size());
 }
 
 TEST(ManyTensors, share_one_mapping_and_one_descriptor) {

@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "format/safetensors/test_file.hpp"
-#include "io/port/port.hpp"
+#include "load/test_page_cache.hpp"
 #include "model/test_formats.hpp"
 #include "model/test_models.hpp"
 #include "testing/faulty_port.hpp"
@@ -41,23 +41,15 @@ std::uint64_t resident_bytes(const std::filesystem::path& path) {
 class ResidencyOfModel : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string json = "{";
-    for (std::uint64_t i = 0; i < 4; ++i) {
-      json += (i == 0 ? "\"" : ",\"") + std::string(i < 2 ? "layer.0." : "layer.1.") + std::to_string(i) +
-              R"(":{"dtype":"U8","shape":[8388608],"data_offsets":[)" + std::to_string(i * tensor_bytes) +
-              "," + std::to_string((i + 1) * tensor_bytes) + "]}";
-    }
-    const auto header = testing::safetensors_file(json + "}", 0);
+    const auto header = testing::safetensors_file(
+        testing::u8_header({"layer.0.0", "layer.0.1", "layer.1.2", "layer.1.3"}, tensor_bytes));
     testing::write_file(path_, header);
     // Holes are cached like written data and are quick to create.
     std::filesystem::resize_file(path_, header.size() + 4 * tensor_bytes);
     sync_and_open();
   }
   void sync_and_open() {
-    auto& port = io::system_port();
-    const auto file = port.open(path_).value();
-    ASSERT_TRUE(port.sync(file));  // dirty pages cannot leave the page cache
-    ASSERT_TRUE(port.close(file));
+    testing::sync_file(path_);
     model_ = Model::open(path_, {.port = &port_}).value();
   }
   [[nodiscard]] std::uint64_t cached() const {
@@ -65,13 +57,6 @@ class ResidencyOfModel : public ::testing::Test {
     return std::accumulate(
         tensors.begin(), tensors.end(), std::uint64_t{0},
         [](std::uint64_t sum, const auto& tensor) { return sum + tensor.cached_bytes.value(); });
-  }
-  /// Whether the file system is in memory, such as tmpfs: all pages of a file are then always cached.
-  [[nodiscard]] bool is_in_memory() {
-    const auto file = io::system_port().open(path_).value();
-    const auto system = io::system_port().file_system(file).value();
-    io::system_port().close(file);
-    return system == io::FileSystem::memory;
   }
 
   TemporaryFolder folder_;
@@ -81,7 +66,7 @@ class ResidencyOfModel : public ::testing::Test {
 };
 
 TEST_F(ResidencyOfModel, evict_and_prefetch_change_the_page_cache) {
-  if (is_in_memory()) GTEST_SKIP() << "the folder for temporary files is a memory file system";
+  if (testing::is_in_memory(path_)) GTEST_SKIP() << "the folder for temporary files is a memory file system";
   EXPECT_EQ(ht::prefetch(*model_), 4 * tensor_bytes);
   EXPECT_EQ(cached(), 4 * tensor_bytes);
   EXPECT_GE(resident_bytes(path_), 4 * tensor_bytes);
@@ -224,7 +209,7 @@ TEST_F(ResidencyOfModel, is_reported_for_the_bytes_of_an_incomplete_file) {
   EXPECT_EQ(tensors[3].residence, TensorResidency::Residence::unbound);
   // The same bytes are evicted.
   EXPECT_EQ(ht::evict(incomplete), tensor_bytes + tensor_bytes / 2);
-  if (!is_in_memory()) {
+  if (!testing::is_in_memory(path_)) {
     EXPECT_LE(ht::residency(incomplete).value()[0].cached_bytes.value(), max_folio_bytes);
   }
   EXPECT_EQ(ht::evict(incomplete, "layer.1.*"), 0U);

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "format/ht/ht.hpp"
-#include "io/port/port.hpp"
+#include "load/test_page_cache.hpp"
 #include "model/test_formats.hpp"
 #include "testing/faulty_port.hpp"
 
@@ -406,9 +406,7 @@ TEST_F(OwnChecksums, progress_of_a_load_is_reported_on_the_calling_thread) {
   for (const bool cold : {false, true}) {
     const auto model = Model::open(path_).value();
     if (cold) {
-      const auto file = io::system_port().open(path_).value();
-      ASSERT_TRUE(io::system_port().sync(file));  // dirty pages cannot leave the page cache
-      ASSERT_TRUE(io::system_port().close(file));
+      testing::sync_file(path_);
       ASSERT_TRUE(ht::evict(model));
     }
     const auto caller = std::this_thread::get_id();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <htensor/base/bytes.hpp>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,6 +19,20 @@ inline std::vector<std::byte> safetensors_file(std::string_view json, std::size_
   auto data = std::ranges::copy(bytes_of(json), file.begin() + sizeof(std::uint64_t)).out;
   for (std::size_t i = 0; i < data_bytes; ++i) *data++ = static_cast<std::byte>(i);
   return file;
+}
+
+/// Returns the JSON of a header of U8 tensors with `bytes` bytes each, whose data is in the order of the
+/// names.
+inline std::string u8_header(const std::vector<std::string>& names, std::uint64_t bytes) {
+  std::string json = "{";
+  std::uint64_t end = 0;
+  for (const auto& name : names) {
+    json.append(json.size() == 1 ? "\"" : ",\"").append(name).append(R"(":{"dtype":"U8","shape":[)");
+    json.append(std::to_string(bytes)).append(R"(],"data_offsets":[)").append(std::to_string(end));
+    json.append(",").append(std::to_string(end + bytes)).append("]}");
+    end += bytes;
+  }
+  return json + "}";
 }
 
 /// Whether two readers packed the same members.

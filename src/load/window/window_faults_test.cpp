@@ -173,8 +173,7 @@ TEST_F(WindowFaults, fetching_ends_between_two_pieces) {
   // A layer of four pieces, all holes.
   constexpr std::uint64_t bytes = 64 << 20;
   constexpr int calls_per_piece = 16 + 1;
-  const auto header =
-      testing::safetensors_file(R"({"0":{"dtype":"U8","shape":[67108864],"data_offsets":[0,67108864]}})", 0);
+  const auto header = testing::safetensors_file(testing::u8_header({"0"}, bytes));
   testing::write_file(path_, header);
   std::filesystem::resize_file(path_, header.size() + bytes);
   for (const bool use_worker : {false, true}) {

@@ -18,13 +18,10 @@ constexpr std::uint64_t layer_bytes = 64 << 10;
 class WindowMemory : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string json;
-    for (std::size_t i = 0; i < layers; ++i) {
-      json += (i == 0 ? "{\"" : ",\"") + std::to_string(i) +
-              R"(.w":{"dtype":"U8","shape":[65536],"data_offsets":[)" + std::to_string(i * layer_bytes) +
-              "," + std::to_string((i + 1) * layer_bytes) + "]}";
-    }
-    testing::write_file(path_, testing::safetensors_file(json + "}", layers * layer_bytes));
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < layers; ++i) names.push_back(std::to_string(i) + ".w");
+    testing::write_file(
+        path_, testing::safetensors_file(testing::u8_header(names, layer_bytes), layers * layer_bytes));
   }
 
   testing::TemporaryFolder folder_;

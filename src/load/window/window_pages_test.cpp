@@ -9,6 +9,7 @@
 
 #include "format/irpa/irpa_test_archive.hpp"
 #include "io/file_source.hpp"
+#include "load/test_page_cache.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"
 
@@ -31,10 +32,7 @@ class WindowPages : public ::testing::Test {
                                               {.name = "2.s", .offset = 32 * mib, .length = 8 * mib},
                                               {.kind = 1, .name = "3.a", .length = 8, .pattern = "a"}},
                                              40 * mib));
-    const auto file = io::system_port().open(path_).value();
-    ASSERT_TRUE(io::system_port().sync(file));  // dirty pages cannot leave the page cache
-    in_memory_ = io::system_port().file_system(file).value() == io::FileSystem::memory;
-    ASSERT_TRUE(io::system_port().close(file));
+    testing::sync_file(path_);
     model_ = Model::open(path_).value();
     table_ = layers_of(model_->catalog(), LayerPattern::from("").value());
     mapped_.emplace(io::Sources{io::FileSource::open(path_, port_).value()});
@@ -56,14 +54,13 @@ class WindowPages : public ::testing::Test {
   testing::TemporaryFolder folder_;
   std::filesystem::path path_ = folder_ / "model.irpa";
   testing::FaultyPort port_;
-  bool in_memory_ = false;
   std::optional<Model> model_;
   LayerTable table_;
   std::optional<io::MappedStrategy> mapped_;
 };
 
 TEST_F(WindowPages, shared_bytes_are_dropped_with_the_last_layer) {
-  if (in_memory_) GTEST_SKIP() << "the folder for temporary files is a memory file system";
+  if (testing::is_in_memory(path_)) GTEST_SKIP() << "the folder for temporary files is a memory file system";
   LayerPages pages(model_->catalog(), table_, *mapped_, true);
   for (const std::size_t layer : {0U, 1U, 2U, 3U}) ASSERT_TRUE(pages.fetch(layer, {}, {}));
   EXPECT_EQ(cached(0), 20);

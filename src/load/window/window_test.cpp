@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "format/irpa/irpa_test_archive.hpp"
-#include "io/port/port.hpp"
+#include "load/test_page_cache.hpp"
 #include "load/window/window_test.hpp"
 #include "model/test_models.hpp"
 #include "testing/faulty_port.hpp"
@@ -116,21 +116,11 @@ TEST_F(WindowTest, resident_memory_stays_within_the_budget) {
   // like written data.
   constexpr std::uint64_t bytes = 16 << 20;
   constexpr std::uint64_t slack = 4 << 20;
-  std::string json;
-  for (std::uint64_t i = 0; i < 4; ++i) {
-    json += (i == 0 ? "{\"" : ",\"") + std::to_string(i) +
-            R"(":{"dtype":"U8","shape":[16777216],"data_offsets":[)" + std::to_string(i * bytes) + "," +
-            std::to_string((i + 1) * bytes) + "]}";
-  }
-  const auto header = testing::safetensors_file(json + "}", 0);
+  const auto header = testing::safetensors_file(testing::u8_header({"0", "1", "2", "3"}, bytes));
   testing::write_file(path_, header);
   std::filesystem::resize_file(path_, header.size() + 4 * bytes);
-  auto& port = io::system_port();
-  const auto file = port.open(path_).value();
-  ASSERT_TRUE(port.sync(file));  // dirty pages cannot leave the page cache
-  const bool in_memory = port.file_system(file).value() == io::FileSystem::memory;
-  ASSERT_TRUE(port.close(file));
-  if (in_memory) GTEST_SKIP() << "the folder for temporary files is a memory file system";
+  testing::sync_file(path_);
+  if (testing::is_in_memory(path_)) GTEST_SKIP() << "the folder for temporary files is a memory file system";
   const auto model = Model::open(path_).value();
   ASSERT_TRUE(ht::evict(model));
   auto window = Window::open(model, {.budget_bytes = 2 * bytes, .use_worker = false}).value();

@@ -26,21 +26,13 @@ inline constexpr int calls_per_fetch = 2;
 /// Six layers of two tensors each, between two tensors that are in no layer. No tensor is a whole number of
 /// pages long, so adjacent layers share a page.
 inline std::vector<std::byte> layered_file() {
-  std::string json;
-  std::uint64_t end = 0;
-  const auto add = [&](const std::string& name) {
-    json.append(end == 0 ? "{\"" : ",\"").append(name).append(R"(":{"dtype":"U8","shape":[50000],)");
-    json.append(R"("data_offsets":[)").append(std::to_string(end)).append(",");
-    json.append(std::to_string(end + tensor_bytes)).append("]}");
-    end += tensor_bytes;
-  };
-  add("embed");
+  std::vector<std::string> names{"embed"};
   for (std::size_t i = 0; i < layers; ++i) {
-    add("blk." + std::to_string(i) + ".a");
-    add("blk." + std::to_string(i) + ".b");
+    names.push_back("blk." + std::to_string(i) + ".a");
+    names.push_back("blk." + std::to_string(i) + ".b");
   }
-  add("output");
-  return safetensors_file(json + "}", end);
+  names.emplace_back("output");
+  return safetensors_file(u8_header(names, tensor_bytes), names.size() * tensor_bytes);
 }
 
 /// Options with a budget for this number of layers.
