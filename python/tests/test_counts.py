@@ -3,11 +3,11 @@
 import gc
 import importlib.util
 import os
-import pathlib
 import sys
 
 import numpy as np
 import pytest
+from conftest import mappings_of
 
 import htensor
 from htensor.safetensors import SafetensorError, safe_open, serialize
@@ -96,11 +96,6 @@ def use_torch(path, folder):
     htensor.save(folder / "t.safetensors", {"t": torch.ones(3), "b": torch.ones(2, dtype=torch.bfloat16)}, force=True)
 
 
-def mappings_of(*folders):
-    maps = pathlib.Path("/proc/self/maps").read_text().splitlines()
-    return [line for line in maps if any(str(folder) in line for folder in folders)]
-
-
 USES = [use_save, use_convert, use_seal, use_diff, use_load_into, use_safe_open]
 if torch:
     USES.append(use_torch)
@@ -127,6 +122,6 @@ def test_repeated_calls_leak_nothing(path, tmp_path, use):
     assert all(abs(count) < 10 for count in grown.values()), grown
     assert len(gc.get_objects()) - objects < 100
     assert sorted(os.listdir("/proc/self/fd")) == descriptors
-    assert mappings_of(path.parent, folder) == []
+    assert mappings_of(path.parent, folder) == 0
     alive = [item for item in gc.get_objects() if issubclass(type(item), (htensor.Model, htensor.Tensor, safe_open))]
     assert alive == []

@@ -1,12 +1,11 @@
 """Indexing equals numpy for every stored layout: element widths, byte orders, orders of dimensions, splats, blocks."""
 
-import json
 import random
 import struct
 
 import numpy as np
 import pytest
-from conftest import random_array, safetensors_bytes
+from conftest import random_array, random_index, safetensors_bytes, splat_irpa
 
 import htensor
 from htensor.safetensors import SafetensorError, safe_open
@@ -14,29 +13,6 @@ from htensor.safetensors.numpy import save_file
 
 SEED = 20261120
 SHAPES = [(), (7,), (5, 6), (3, 1, 8), (2, 3, 4, 5), (4, 0, 3)]
-
-
-def random_index(choose, shape, bad):
-    """Integers, slices, Ellipsis and None. Items after an Ellipsis index the last dimensions. With `bad`, an
-    integer may be out of range."""
-    used = choose.randint(0, len(shape))
-    at = choose.randint(0, used) if choose.random() < 0.5 else None
-    dims = list(range(used)) if at is None else [*range(at), *range(len(shape) - (used - at), len(shape))]
-    items = []
-    for dim in dims:
-        extent = shape[dim]
-        if (extent or bad) and choose.random() < 0.5:
-            limit = extent + (2 if bad else 0)
-            number = choose.randrange(-limit, limit) if limit else 0
-            items.append(choose.choice([int, np.int64, np.int16])(number))
-        else:
-            bound = lambda: choose.choice([None, choose.randint(-extent - 3, extent + 3)])  # noqa: E731
-            items.append(slice(bound(), bound(), choose.choice([None, 1, 2, 3, -1, -2, -5])))
-    if at is not None:
-        items.insert(at, Ellipsis)
-    for _ in range(choose.choice([0, 0, 1])):
-        items.insert(choose.randint(0, len(items)), None)
-    return items[0] if len(items) == 1 and choose.random() < 0.5 else tuple(items)
 
 
 def compare(tensor, array, seed, count=120):
@@ -125,17 +101,6 @@ def test_npy_in_column_major_order_is_indexed_as_in_numpy(tmp_path, kind, shape)
     tensor = htensor.open(tmp_path / "a.npy")["a"]
     assert tensor.strides == array.strides
     compare(tensor, array.astype(array.dtype.newbyteorder("=")), f"{kind}{shape}")
-
-
-def splat_irpa(array, dtype):
-    """An IRPA with one entry "a" that repeats the first element of the array. Its note has dtype and shape."""
-    pattern = array.reshape(-1)[:1].tobytes()
-    note = b"TENSORv0:" + json.dumps({"type": "Tensor", "dtype": dtype, "shape": array.shape}).encode()
-    entry = struct.pack("<QIQ4QQ", 85, 1, 0, 0, 1, 1, len(note), 0)
-    entry += struct.pack("<Q16sB", array.nbytes, pattern, len(pattern))
-    header = struct.pack("<IHHQQQQ", 0x41505249, 0, 0, 88, 0, 0, 1)
-    header += struct.pack("<6Q", 96, len(entry), 96 + len(entry), 1 + len(note), 512, 0)
-    return (header + bytes(8) + entry + b"a" + note).ljust(512, b"\0")
 
 
 @pytest.mark.parametrize("dtype, value", [("float32", 1.5), ("uint8", 7), ("int64", -3), ("float16", 0.25), ("complex64", 1j)])

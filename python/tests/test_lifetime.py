@@ -3,7 +3,6 @@
 import copy
 import gc
 import os
-import pathlib
 import pickle
 import signal
 import subprocess
@@ -14,12 +13,9 @@ import weakref
 
 import numpy as np
 import pytest
+from conftest import mappings_of
 
 import htensor
-
-
-def mappings_of(path):
-    return pathlib.Path("/proc/self/maps").read_text().count(str(path))
 
 
 def run(program, *arguments):

@@ -9,7 +9,7 @@ import weakref
 
 import numpy as np
 import pytest
-from conftest import safetensors_bytes
+from conftest import calls_of, safetensors_bytes
 
 import htensor
 
@@ -192,22 +192,6 @@ def test_metadata_of_other_types_is_refused(tmp_path, value):
     with pytest.raises((TypeError, OverflowError)):
         htensor.save(tmp_path / "m.gguf", {"a": np.zeros(32, np.float32)}, {"k": value})
     assert not (tmp_path / "m.gguf").exists()
-
-
-def calls_of(function):
-    """The number of calls of Python and C functions that a function makes."""
-    count = 0
-
-    def note(frame, event, argument):
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(note)
-    try:
-        function()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 def test_sixty_thousand_tensors_are_listed_without_a_python_call_per_tensor(capsys):

@@ -11,6 +11,7 @@ import threading
 
 import numpy as np
 import pytest
+from conftest import flip, splat_irpa
 
 import htensor
 
@@ -102,12 +103,6 @@ def test_prefetch_and_evict_return_the_bytes_of_tensors(path):
 
 
 # Integrity.
-
-
-def flip(path, offset):
-    data = bytearray(path.read_bytes())
-    data[offset] ^= 1
-    path.write_bytes(data)
 
 
 @pytest.mark.parametrize("algorithm", ["crc64nvme", "xxh3-128", "sha256"])
@@ -716,9 +711,7 @@ def test_quantize_rules_apply_before_cast_rules(tmp_path):
 
 def test_verify_of_an_open_model_honours_check(path):
     htensor.seal(path)
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.write_bytes(data)
+    flip(path, -1)
     model = htensor.open(path)
     found = htensor.verify(model, check=False)
     assert not found and found.verdict == "damaged" and found.checked_bytes == 0
@@ -766,7 +759,7 @@ def test_metadata_that_exceeds_its_type_is_refused(tmp_path):
         htensor.save(tmp_path / "a.gguf", {}, {"general.architecture": "x", "x": htensor.Value("F32", 1e300)})
 
 
-def test_crc64nvme_refuses_numbers_beyond_64_bits(path):
+def test_crc64nvme_refuses_numbers_beyond_64_bits():
     with pytest.raises(OverflowError):
         htensor.crc64nvme(b"", 2**64 + 5)
 

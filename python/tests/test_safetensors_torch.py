@@ -4,6 +4,7 @@ import random
 import struct
 
 import pytest
+from conftest import file_of
 
 torch = pytest.importorskip("torch", reason="torch is not installed: apt install python3-torch")
 
@@ -28,10 +29,6 @@ DTYPES = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.i
 NEW_DTYPES = ["float8_e4m3fn", "float8_e5m2", "uint16", "uint32", "uint64"]
 DTYPES += [getattr(torch, name) for name in NEW_DTYPES if hasattr(torch, name)]
 BACKENDS = ["mmap", "pread"]
-
-
-def file_of(header, data=b""):
-    return struct.pack("<Q", len(header)) + header + data
 
 
 def raw(tensor):
