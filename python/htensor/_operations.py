@@ -415,8 +415,9 @@ def convert(
     format            "safetensors", "gguf", "irpa", "ht", "npy"; None is the format of the target's extension
     include, exclude  patterns of names of the source
     rename            patterns to new names, one * on each side: {"model.*": "*"}
-    cast, quantize    patterns to types: {"*": "BF16"}, {"blk.*": "Q8_0"}; the first matching pattern applies,
-                      and patterns of `quantize` come before patterns of `cast`
+    cast, quantize    patterns to types: {"*": "BF16"}, {"blk.*": "Q8_0"}; the first pattern applies that matches the
+                      name and, if it has a wildcard, fits the tensor: wildcards skip integers, and for a block
+                      encoding also norms and biases. Patterns of `quantize` come before patterns of `cast`
     dequantize        decodes block encodings: True is F32; or "F16", "BF16"
     round             allows rounding: True or "nearest_even", "toward_zero", "stochastic" (with `seed`)
     saturate          values beyond the largest finite one become the largest finite one

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     Round = Union[bool, str]
 
 _ROUNDINGS = {False: 0, None: 0, True: 1, "nearest_even": 1, "toward_zero": 2, "stochastic": 3}
-_READ_ONLY, _PRIVATE, _COPY = 0, 1, 2
+# The values of ht_access.
+_PRIVATE, _COPY = 1, 2
 _CPU = (1, 0)
 # Every version of numpy supports arrays up to this rank.
 _MAX_RANK = 32
@@ -262,12 +263,11 @@ class Tensor(_native.Tensor):
         if len(shape) > _MAX_RANK or 0 in shape:
             self.numpy()  # raises Error for a shape that numpy refuses
         name = _types.dtype_name(code, bits)
-        kind = {"b": "b", "u": "u", "i": "i", "f": "f", "c": "c"}[name[0]]
         order = "|" if bits == 8 else ">" if big_endian else "<"
         return {
             "version": 3,
             "shape": shape,
-            "typestr": f"{order}{kind}{bits // 8}",
+            "typestr": f"{order}{name[0]}{bits // 8}",
             "data": (self._buffer().address, True),
             "strides": self.strides,
         }

@@ -39,8 +39,6 @@ _DENSE = [
 
 I4 = 2
 F32 = 14
-#: The numbers of block encodings start here.
-BLOCKS = 256
 #: Bits of the packed types.
 PACKED = {2: 4, 3: 4, 17: 4, 18: 6, 19: 6}
 

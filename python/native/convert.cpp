@@ -239,26 +239,44 @@ bool Tensors::set_memory(PyObject* item, size_t i) {
 }
 
 // save(target, tensors, metadata, options, progress)
+// The arguments of a save. The Python objects must outlive it.
+class Save {
+ public:
+  // `given` as in ConvertOptions.
+  bool set(PyObject* tensors, PyObject* metadata, PyObject* given) {
+    if (!tensors_.set(tensors) || !metadata_.set(metadata) || !convert_.set(given)) return false;
+    options_.size = sizeof options_;
+    options_.convert = convert_.get();
+    options_.metadata = metadata_.items();
+    options_.metadata_count = metadata_.count();
+    return true;
+  }
+  const ht_tensor_to_save* tensors() { return tensors_.data(); }
+  size_t count() const { return tensors_.count(); }
+  const ht_save_options* options(const ht_work* work) {
+    convert_.get()->work = work;
+    return &options_;
+  }
+
+ private:
+  Tensors tensors_;
+  Metadata metadata_;
+  ConvertOptions convert_;
+  ht_save_options options_{};
+};
+
 static PyObject* save(PyObject*, PyObject* arguments) {
   PyObject *list = nullptr, *dict = nullptr, *given = nullptr, *progress = nullptr;
   const char* target = nullptr;
   if (!PyArg_ParseTuple(arguments, "yO!O!O!O", &target, &PyList_Type, &list, &PyDict_Type, &dict,
                         &PyTuple_Type, &given, &progress))
     return nullptr;
-  Tensors tensors;
-  Metadata metadata;
-  ConvertOptions convert_options;
-  if (!tensors.set(list) || !metadata.set(dict) || !convert_options.set(given)) return nullptr;
-  ht_save_options options{};
-  options.size = sizeof options;
-  options.convert = convert_options.get();
-  options.metadata = metadata.items();
-  options.metadata_count = metadata.count();
+  Save saving;
+  if (!saving.set(list, dict, given)) return nullptr;
   Result<ht_conversion_report> done;
   Work work(progress);
   if (!work.run([&](const ht_work* state, ht_error** error) {
-        convert_options.get()->work = state;
-        return ht_save(target, tensors.data(), tensors.count(), &options, done.out(), error);
+        return ht_save(target, saving.tensors(), saving.count(), saving.options(state), done.out(), error);
       }))
     return nullptr;
   return to_dict(*done.operator->());
@@ -289,20 +307,13 @@ static PyObject* save_to_memory(PyObject*, PyObject* arguments) {
   if (!PyArg_ParseTuple(arguments, "O!O!O!O", &PyList_Type, &list, &PyDict_Type, &dict, &PyTuple_Type, &given,
                         &progress))
     return nullptr;
-  Tensors tensors;
-  Metadata metadata;
-  ConvertOptions convert_options;
-  if (!tensors.set(list) || !metadata.set(dict) || !convert_options.set(given)) return nullptr;
-  ht_save_options options{};
-  options.size = sizeof options;
-  options.convert = convert_options.get();
-  options.metadata = metadata.items();
-  options.metadata_count = metadata.count();
+  Save saving;
+  if (!saving.set(list, dict, given)) return nullptr;
   NewBytes target{nullptr};
   Work work(progress);
   if (!work.run([&](const ht_work* state, ht_error** error) {
-        convert_options.get()->work = state;
-        return ht_save_to_memory(tensors.data(), tensors.count(), &options, allocate_bytes, &target, error);
+        return ht_save_to_memory(saving.tensors(), saving.count(), saving.options(state), allocate_bytes,
+                                 &target, error);
       })) {
     Py_XDECREF(target.bytes);
     return nullptr;

@@ -12,7 +12,7 @@ static PyObject* size_or_none(uint64_t bytes) {
   return PyLong_FromUnsignedLongLong(bytes);
 }
 
-PyObject* to_dict(const ht_load_report& loaded) {
+static PyObject* to_dict(const ht_load_report& loaded) {
   Ref dict(PyDict_New());
   const auto number = [](uint64_t bytes) { return PyLong_FromUnsignedLongLong(bytes); };
   const bool ok = dict && put(dict.get(), "strategy", text_of(strategy_names[loaded.strategy])) &&
@@ -94,22 +94,9 @@ static PyObject* load_into(PyObject*, PyObject* arguments) {
   PyObject *key = nullptr, *target = nullptr;
   Py_ssize_t position = 0;
   while (PyDict_Next(targets, &position, &key, &target)) {
-    Py_ssize_t size = 0;
-    const char* name = PyUnicode_AsUTF8AndSize(key, &size);
-    if (!name) return nullptr;
     size_t index = 0;
-    ht_error* error = nullptr;
-    if (!ht_model_find(use.model(), name, static_cast<size_t>(size), &index)) {
-      // The error of ht_model_get suggests the most similar name.
-      ht_tensor* tensor = nullptr;
-      const ht_status status = ht_model_get(use.model(), name, static_cast<size_t>(size), &tensor, &error);
-      ht_tensor_free(tensor);
-      return raise(status == HT_OK ? HT_NOT_FOUND : status, error);
-    }
     ht_tensor_info info{};
-    info.size = sizeof info;
-    const ht_status status = ht_model_describe(use.model(), index, &info, &error);
-    if (status != HT_OK) return raise(status, error);
+    if (!find_tensor(use.model(), key, &index) || !describe(use.model(), index, &info)) return nullptr;
     if (PyObject_GetBuffer(target, &places.views[index], PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS) != 0) {
       places.views[index].obj = nullptr;
       return nullptr;

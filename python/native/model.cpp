@@ -259,27 +259,30 @@ static int model_contains(PyObject* self, PyObject* name) {
   return use ? find(use.model(), name, &index) : -1;
 }
 
-static PyObject* model_subscript(PyObject* self, PyObject* name) {
-  Handle* handle = handle_of(self);
-  if (!handle) return nullptr;
-  if (!PyUnicode_Check(name)) {
-    unshare(handle);
-    PyErr_Format(PyExc_TypeError, "names of tensors are str, not %R", Py_TYPE(name));
-    return nullptr;
-  }
-  size_t index = 0;
-  if (find(handle->model, name, &index) == 1) return new_tensor(handle, index);
-  const Use use(handle);
+bool find_tensor(const ht_model* model, PyObject* name, size_t* index) {
+  if (find(model, name, index) == 1) return true;
   // The error of ht_model_get suggests the most similar name.
   Ref text(PyUnicode_AsEncodedString(name, "utf-8", "replace"));
-  if (!text) return nullptr;
+  if (!text) return false;
   ht_tensor* tensor = nullptr;
   ht_error* error = nullptr;
   const char* data = PyBytes_AsString(text.get());
   const size_t size = static_cast<size_t>(PyBytes_Size(text.get()));
-  const ht_status status = ht_model_get(use.model(), data, size, &tensor, &error);
+  const ht_status status = ht_model_get(model, data, size, &tensor, &error);
   ht_tensor_free(tensor);
-  return raise(status == HT_OK ? HT_NOT_FOUND : status, error);
+  raise(status == HT_OK ? HT_NOT_FOUND : status, error);
+  return false;
+}
+
+static PyObject* model_subscript(PyObject* self, PyObject* name) {
+  Handle* handle = handle_of(self);
+  if (!handle) return nullptr;
+  size_t index = 0;
+  if (PyUnicode_Check(name) && find_tensor(handle->model, name, &index)) return new_tensor(handle, index);
+  unshare(handle);
+  if (!PyUnicode_Check(name))
+    PyErr_Format(PyExc_TypeError, "names of tensors are str, not %R", Py_TYPE(name));
+  return nullptr;
 }
 
 static PyObject* model_close(PyObject* self, PyObject*) {

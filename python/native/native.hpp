@@ -282,12 +282,12 @@ PyObject* list_of(size_t count, Make make) {
   return list.release();
 }
 
-PyObject* to_dict(const ht_load_report& loaded);
-
 // Functions of the module, by file. A second initialization, such as by importlib.reload, adds the same
 // types.
 bool add_model_type(PyObject* module);
 bool add_tensor_types(PyObject* module);
+/// Finds a tensor by its name, a str. Raises NotFoundError, with the most similar name, if there is none.
+bool find_tensor(const ht_model* model, PyObject* name, size_t* index);
 /// Fills in the description of a tensor.
 bool describe(const ht_model* model, size_t index, ht_tensor_info* info);
 /// Creates a tensor object of the registered Python class. Takes over one owner of `handle`, also on failure.
