@@ -632,6 +632,20 @@ def test_load_into_converts_byte_order_and_layout(tmp_path, stored, given, order
     assert np.array_equal(strided[:, ::2], expected) and not strided[:, 1::2].any()
 
 
+def test_load_into_verifies_a_splat_that_it_converts(tmp_path):
+    file = tmp_path / "a.irpa"
+    file.write_bytes(splat_irpa(np.full((2, 3), 1.5, np.float32), "float32"))
+    htensor.seal(file)
+    for target in (np.empty((2, 3), "<f4"), np.empty((2, 3), ">f4"), np.empty((2, 6), "<f4")[:, ::2]):
+        htensor.open(file).load_into({"a": target}, verify=True)
+        assert (target == 1.5).all()
+    # The header has the pattern.
+    flip(file, file.read_bytes().index(np.float32(1.5).tobytes()))
+    with pytest.raises(htensor.Error) as caught:
+        htensor.open(file).load_into({"a": np.empty((2, 3), ">f4")}, verify=True)
+    assert caught.value.code == "checksum_mismatch"
+
+
 def test_load_into_checks_dtype_and_shape(path, arrays):
     model = htensor.open(path)
     for dtype in ("int32", "uint32", ">i4", "S4", "float64", "float16"):
