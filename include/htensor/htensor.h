@@ -811,6 +811,7 @@ typedef struct ht_verification {
   const char* seal;  // NULL if the file's own checksum was used
   const ht_bad_range* const* bad;
   size_t bad_count;
+  const ht_error* damage;  // describes the bad ranges as the error of ht_model_verify does; NULL if `ok`
 } ht_verification;
 
 /// Compares the files of a model with their seal, or a `.ht` file with its own checksum, on all processors.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from . import _hints, _metadata, _native, _types, _values
-from ._errors import Error, make_error
+from ._errors import Error
 from ._model import Model, choose, open, open_options, patterns_of, size_of
 from ._progress import reporting
 from ._results import (
@@ -167,37 +167,6 @@ _VERDICT_CODES = {
 }
 
 
-def _damage_error(path: str, found: Verification) -> Error:
-    first = found.bad[0] if found.bad else None
-    where = path
-    message = f"verification failed: {found.verdict}"
-    if first is not None:
-        where = first.file or path
-        place = f"tensor '{first.tensor}'" if first.tensor is not None else f"the {first.part}"
-        last = first.offset + first.bytes - 1
-        bytes = f"{place}, bytes {first.offset}–{last}" if first.bytes else f"{place}, 0 bytes at byte {first.offset}"
-        texts = {
-            "missing": "file is missing but its seal exists",
-            "truncated": f"file is shorter than when it was sealed: {bytes}",
-            "grown": "file is longer than when it was sealed",
-        }
-        message = texts.get(found.verdict, f"checksum mismatch in {bytes}")
-        more = len(found.bad) - 1
-        if more > 0:
-            message += f", and {more} more range{'s' if more > 1 else ''}"
-    facts = {
-        "code": _VERDICT_CODES.get(found.verdict, "checksum_mismatch"),
-        "rule": "bytes_match_the_seal",
-        "path": where,
-        "tensor": first.tensor if first else None,
-        "offset": first.offset if first else None,
-        "hint": "download the file again, or call htensor.seal(path, force=True) if the change is intended",
-        "errno": 0,
-        "verification": found,
-    }
-    return make_error(message, facts)
-
-
 def _verify_open(model: Model, options: dict[str, Any], check: bool, progress: Progress) -> Verification:
     """Verifies the files that the model has open. The library stops at the first difference."""
     quick = options["quick"]
@@ -240,13 +209,14 @@ def verify(
     options = {"quick": quick, "max_header": size_of(max_header, "max_header")}
     if isinstance(path, Model):
         return _verify_open(path, options, check, progress)
-    name = os.fsencode(path)
     with reporting(progress, "verify") as report:
-        found = _native.verify(name, options, report)
+        found = _native.verify(os.fsencode(path), options, report)
+    damage = found.pop("damage")
     found["bad"] = [BadRange(**item) for item in found["bad"]]
     verification = Verification(**found)
-    if check and not verification.ok:
-        raise _damage_error(os.fsdecode(name), verification)
+    if check and damage is not None:
+        damage.verification = verification
+        raise damage
     return verification
 
 

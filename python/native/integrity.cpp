@@ -128,9 +128,12 @@ static PyObject* verify(PyObject*, PyObject* arguments) {
         return ht_verify(path, &options, found.out(), error);
       }))
     return nullptr;
+  Ref damage(found->damage ? to_exception(ht_error_code(found->damage), found->damage) : nullptr);
+  if (found->damage && !damage) return nullptr;
   Ref result(PyDict_New());
   const bool ok =
-      result && put(result.get(), "ok", PyBool_FromLong(found->ok)) &&
+      result && PyDict_SetItemString(result.get(), "damage", damage ? damage.get() : Py_None) == 0 &&
+      put(result.get(), "ok", PyBool_FromLong(found->ok)) &&
       put(result.get(), "verdict", text_of(verdicts[found->verdict])) &&
       put(result.get(), "checked_bytes", PyLong_FromUnsignedLongLong(found->checked_bytes)) &&
       put(result.get(), "algorithm", text_of(hash_names[found->algorithm])) &&

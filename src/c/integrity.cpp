@@ -63,6 +63,7 @@ void set_verification(const Verification& found, const ht_verification** out) {
     return bad;
   });
   result->bad_count = found.bad.size();
+  if (const auto intact = found.result(); !intact) result->damage = memory.error(intact.error());
   *out = std::move(result).release();
 }
 

@@ -72,6 +72,7 @@ TEST_F(CIntegrity, damage_is_found) {
   EXPECT_EQ(found->ok, 1);
   EXPECT_EQ(found->verdict, HT_VERDICT_INTACT);
   EXPECT_EQ(found->seal, path("m.safetensors.htseal"));
+  EXPECT_EQ(found->damage, nullptr);
   auto quick = sized<ht_verify_options>();
   quick.quick = 1;
   EXPECT_EQ(verify(&quick)->verdict, HT_VERDICT_HEADERS_MATCH);
@@ -89,6 +90,9 @@ TEST_F(CIntegrity, damage_is_found) {
   const auto damaged = open("m.safetensors");
   EXPECT_EQ(ht_model_verify(damaged.get(), nullptr, failed_.out()), HT_CHECKSUM_MISMATCH);
   EXPECT_STREQ(ht_error_tensor(failed_.get()), "n");
+  ASSERT_NE(found->damage, nullptr);
+  EXPECT_EQ(ht_error_code(found->damage), HT_CHECKSUM_MISMATCH);
+  EXPECT_STREQ(ht_error_message(found->damage), ht_error_message(failed_.get()));
   EXPECT_EQ(ht_tensor_verify(get(damaged, "n").get(), failed_.out()), HT_CHECKSUM_MISMATCH);
   EXPECT_EQ(ht_tensor_verify(get(damaged, "w").get(), failed_.out()), HT_OK) << failed_;
   EXPECT_EQ(ht_model_seal(damaged.get(), nullptr, nullptr, failed_.out()), HT_CHECKSUM_MISMATCH);
