@@ -61,6 +61,7 @@ bool ConvertOptions::set(PyObject* given) {
       {"share_blocks", Kind::flag, offsetof(ht_convert_options, share_blocks)},
       {"plain", Kind::flag, offsetof(ht_convert_options, plain)},
       {"skip_metadata", Kind::flag, offsetof(ht_convert_options, skip_metadata)},
+      {"empty_metadata", Kind::flag, offsetof(ht_convert_options, empty_metadata)},
       {"shard_size", Kind::u64, offsetof(ht_convert_options, shard_bytes)},
       {"round", Kind::flag, offsetof(ht_convert_options, round)},
       {"drop_metadata", Kind::flag, offsetof(ht_convert_options, drop_metadata)},
@@ -238,7 +239,6 @@ bool Tensors::set_memory(PyObject* item, size_t i) {
   return true;
 }
 
-// save(target, tensors, metadata, options, progress)
 // The arguments of a save. The Python objects must outlive it.
 class Save {
  public:
@@ -265,6 +265,7 @@ class Save {
   ht_save_options options_{};
 };
 
+// save(target, tensors, metadata, options, progress)
 static PyObject* save(PyObject*, PyObject* arguments) {
   PyObject *list = nullptr, *dict = nullptr, *given = nullptr, *progress = nullptr;
   const char* target = nullptr;

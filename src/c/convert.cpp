@@ -129,6 +129,7 @@ Result<Conversion> conversion(const ht_convert_options* given, Work& work) {
   convert.share_blocks = read.share_blocks != 0;
   convert.tensor_notes = read.plain == 0;
   convert.metadata = read.skip_metadata == 0;
+  convert.empty_metadata = read.empty_metadata != 0;
   convert.shard_bytes = read.shard_bytes;
   ApplyOptions& apply = result.apply;
   apply.if_exists = read.force != 0 ? IfExists::replace : IfExists::fail;

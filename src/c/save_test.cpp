@@ -226,6 +226,23 @@ TEST_F(CSave, conversion_applies_to_saved_tensors) {
   EXPECT_EQ(describe(get(open("h.safetensors"), "w")).type, HT_F16);
 }
 
+TEST_F(CSave, empty_metadata_is_written_on_request) {
+  const auto tensor = dense("w", HT_F32, two_by_three_, floats_);
+  auto convert = sized<ht_convert_options>();
+  auto options = sized<ht_save_options>();
+  options.convert = &convert;
+  const auto has_metadata = [&](const std::string& name) {
+    const auto target = path(name);
+    EXPECT_EQ(ht_save(target.c_str(), &tensor, 1, &options, nullptr, failed_.out()), HT_OK) << failed_;
+    const auto file = testing::read_file(target);
+    const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+    return text.find(R"("__metadata__":{})") != std::string_view::npos;
+  };
+  EXPECT_FALSE(has_metadata("none.safetensors"));
+  convert.empty_metadata = 1;
+  EXPECT_TRUE(has_metadata("empty.safetensors"));
+}
+
 TEST_F(CSave, dry_run_writes_nothing) {
   const auto tensor = dense("w", HT_F32, two_by_three_, floats_);
   auto convert = sized<ht_convert_options>();

@@ -156,6 +156,8 @@ struct ConvertOptions {
   std::vector<Rename> renames{};
   /// Whether metadata is converted. If false, the missing metadata does not count as a loss.
   bool metadata = true;
+  /// Whether safetensors files without metadata keys have an empty `__metadata__`.
+  bool empty_metadata = false;
   /// Alignment of tensor data, a power of two; 0 is the format's default.
   std::uint64_t alignment = 0;
   /// Orders tensors as the format's reference writer does, so that files are identical byte for byte.

@@ -201,6 +201,8 @@ struct EncodeOptions {
   std::uint64_t alignment = 0;
   /// Whether to store dtypes and shapes in formats without fields for them, as `TENSORv0:` in IRPA.
   bool tensor_notes = true;
+  /// Whether safetensors stores metadata without keys as `"__metadata__":{}`. If false, it stores none.
+  bool empty_metadata = false;
   /// Whether the data of an IRPA file's external entries stays in the files that they name. If false, their
   /// data goes into this file, as a merge of a model's files requires.
   bool keep_external = true;

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
-import itertools
 import operator
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any, BinaryIO
+from typing import Any
 
 import htensor
 from htensor import _native
@@ -18,8 +16,6 @@ from ._errors import SafetensorError
 
 # The type number of a string in metadata.
 _STRING = 8
-# The size of the length field before the header. The header is padded to a multiple of it.
-_LENGTH = 8
 _MAX = 2**64 - 1
 # The largest dimension and the largest size of memory that the writer takes.
 _MAX_SIGNED = 2**63 - 1
@@ -86,10 +82,9 @@ def serialize(tensor_dict: dict[str, TensorSpec], metadata: dict[str, str] | Non
     """
     tensors, strings = _checked(tensor_dict, metadata)
     try:
-        data = _native.save_to_memory(tensors, strings, _options(), None)
+        return _native.save_to_memory(tensors, strings, _options(metadata), None)
     except htensor.Error as error:
         raise _write_error(error) from error
-    return _with_empty_metadata(data) if metadata == {} else data
 
 
 def serialize_file(
@@ -101,12 +96,9 @@ def serialize_file(
 
     Replaces an existing file; arrays that map the old one keep its contents. Releases the GIL.
     """
-    path = os.fsencode(filename)
-    if metadata == {}:
-        return _replace_file(path, serialize(tensor_dict, metadata))
     tensors, strings = _checked(tensor_dict, metadata)
     try:
-        _native.save(path, tensors, strings, _options(), None)
+        _native.save(os.fsencode(filename), tensors, strings, _options(metadata), None)
     except htensor.Error as error:
         raise _write_error(error) from error
 
@@ -194,58 +186,11 @@ def _checked(
     return tensors, {key: (_STRING, metadata[key]) for key in sorted(metadata)}
 
 
-def _options() -> tuple[dict[str, Any], list[Any], list[Any], list[Any], list[Any]]:
-    return {"format": "safetensors", "canonical": True, "force": True}, [], [], [], []
+def _options(metadata: Mapping[str, str] | None) -> tuple[dict[str, Any], list[Any], list[Any], list[Any], list[Any]]:
+    # The reference writes an empty `__metadata__` for {}, and none for None.
+    options = {"format": "safetensors", "canonical": True, "force": True, "empty_metadata": metadata is not None}
+    return options, [], [], [], []
 
 
 def _write_error(error: htensor.Error) -> SafetensorError:
     return SafetensorError(f"Error while serializing: {error}", cause=error)
-
-
-def _with_empty_metadata(data: bytes) -> bytes:
-    """The file with an empty `__metadata__`, which the native writer leaves out."""
-    end = _LENGTH + int.from_bytes(data[:_LENGTH], "little")
-    header = data[_LENGTH:end].rstrip()
-    separator = b"" if header == b"{}" else b","
-    header = b'{"__metadata__":{}' + separator + header[1:]
-    header += b" " * (-len(header) % _LENGTH)
-    return len(header).to_bytes(_LENGTH, "little") + header + data[end:]
-
-
-def _replace_file(path: bytes, data: bytes) -> None:
-    """Writes a file that appears whole or not at all, also after a crash of the system."""
-    try:
-        temporary, file = _create_beside(path)
-        try:
-            with file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
-            raise
-        _sync_folder(os.path.dirname(path) or b".")
-    except OSError as error:
-        raise SafetensorError(f"Error while serializing: I/O error: {error}", code="write_failed") from error
-
-
-def _create_beside(path: bytes) -> tuple[bytes, BinaryIO]:
-    """Creates a temporary file in the folder of `path`. Returns its name and the open file."""
-    for number in itertools.count():
-        name = b"%s.%d.%d.tmp" % (path, os.getpid(), number)
-        try:
-            return name, open(name, "xb")
-        except FileExistsError:
-            continue
-    raise AssertionError("unreachable")
-
-
-def _sync_folder(folder: bytes) -> None:
-    """Makes the rename durable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

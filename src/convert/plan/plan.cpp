@@ -64,6 +64,7 @@ class Planner {
         format_(format),
         layout_{.alignment = options.alignment,
                 .tensor_notes = options.tensor_notes,
+                .empty_metadata = options.empty_metadata,
                 .keep_external = false,
                 .block_bytes = options.share_blocks ? shared_block_bytes : 0} {}
 

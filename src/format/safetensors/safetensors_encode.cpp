@@ -235,7 +235,7 @@ Result<EncodedFile> encode(const Catalog& catalog, const EncodeOptions& layout) 
   // Room for the length field, which is filled in last.
   std::string header(sizeof(std::uint64_t), '\0');
   header += '{';
-  if (!catalog.metadata().empty()) {
+  if (!catalog.metadata().empty() || layout.empty_metadata) {
     HT_TRY(append_metadata(header, catalog.metadata()));
     if (!catalog.empty()) header += ',';
   }

@@ -204,6 +204,18 @@ TEST(Safetensors, safetensors_metadata_values_are_strings) {
   EXPECT_EQ(encoded.error().rule(), "safetensors_metadata_values_are_strings");
 }
 
+TEST(Safetensors, empty_metadata_is_encoded_on_request) {
+  const auto header_of = [](bool has_tensor) {
+    CatalogBuilder builder("safetensors");
+    const std::int64_t dims[] = {1};
+    EXPECT_TRUE(!has_tensor || builder.add({.name = "t", .dtype = U8::tag, .dims = dims, .bytes = 1}));
+    return encode(std::move(builder).build().value(), {.empty_metadata = true}).value().header;
+  };
+  EXPECT_EQ(header_of(false), safetensors_file(R"({"__metadata__":{}}     )"));
+  EXPECT_EQ(header_of(true),
+            safetensors_file(R"({"__metadata__":{},"t":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}} )"));
+}
+
 TEST(Safetensors, safetensors_has_the_dtype) {
   for (const auto tag : {I4::tag, user_tag(3)}) {
     CatalogBuilder builder("ht");
