@@ -2,9 +2,9 @@
 """Refuses an #include that the dependencies between folders do not allow.
 
 An arrow leads from a folder to each folder in the DEPS of its ht_folder(...) in src/*/CMakeLists.txt; arrows
-are transitive. Three more rules: public headers include only public headers, the standard library and
+are transitive. Four more rules: public headers include only public headers, the standard library and
 tl/expected.hpp; the program and the C API include only public headers of other folders; only
-src/io/port/*.cpp includes headers that declare system calls.
+src/io/port/*.cpp includes headers that declare system calls; only tests include shared test code.
 
 Usage: check_arrows.py ROOT
 """

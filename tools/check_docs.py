@@ -2,7 +2,7 @@
 """Checks that links, headings, files and qualified names in Markdown documents exist.
 
 - The target of a relative link is a file or folder, and its #anchor is a heading of that document.
-- A file name, also in the map of HACKING.md, ends the path of a file of the project.
+- A file name, also in the map of HACKING.md, is the end of the path of a file of the project.
 - Each part of a qualified name in backticks (`Class::function`) is a word of the sources.
 
 CHANGELOG.md also has names of earlier versions, so only its links are checked.

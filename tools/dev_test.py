@@ -54,7 +54,7 @@ class Dev(unittest.TestCase):
     def test_without_arguments_lists_every_command(self):
         status, output, _ = self.run_dev()
         self.assertEqual(status, 0)
-        for command in ["demo", "test", "test NAME", "test --all", "build", r"bench \[TASK…\]", "lanes", "lint", r"python \[OPTION…\]", "fuzz SECONDS", "install PREFIX", "clean"]:
+        for command in ["demo", "test", "test NAME", "test --all", "build", r"bench \[TASK…\]", "lanes", "format", "lint", r"python \[OPTION…\]", "fuzz SECONDS", "install PREFIX", "clean"]:
             self.assertRegex(output, rf"(?m)^\./dev {command} +\S")
 
     def provide_test_tools(self):

@@ -99,7 +99,7 @@ inline ht::Result<Config> config_of(const ht::Model& model) {
   }
   config.head_size = size("attention.key_length", "head_dim", hidden / config.heads);
   config.epsilon = real("attention.layer_norm_rms_epsilon", "rms_norm_eps").value_or(1e-5);
-  // The two halves of a rotated pair are apart in Transformers and adjacent in llama.cpp.
+  // The two elements of a rotated pair are half a head apart in Transformers and adjacent in llama.cpp.
   config.rope = {
       .pairs = config.is_gguf ? ht::RopeOptions::Pairs::interleaved : ht::RopeOptions::Pairs::halves,
       .base = real("rope.freq_base", "rope_theta").value_or(10000),

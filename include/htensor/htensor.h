@@ -667,8 +667,9 @@ HT_C_API ht_status ht_model_load_into(const ht_model* model,
                                       void* context, const ht_load_options* options,
                                       const ht_load_report** loaded, ht_error** error);
 
-/// Brings matching tensors into memory and writes the number of bytes that it brought in to `bytes`.
-/// `filter`, `work` and `bytes` may be NULL. HT_NOT_FOUND if no tensor matches.
+/// Brings matching tensors into memory and writes their total size in the files to `bytes`. Tensors in the
+/// model's own memory do not count. `filter`, `work` and `bytes` may be NULL. HT_NOT_FOUND if no tensor
+/// matches.
 HT_C_API ht_status ht_model_prefetch(const ht_model* model, const ht_filter* filter, const ht_work* work,
                                      uint64_t* bytes, ht_error** error);
 /// Drops matching tensors from memory and from the page cache and writes their total size to `bytes`. They
@@ -679,7 +680,7 @@ HT_C_API ht_status ht_model_evict(const ht_model* model, const ht_filter* filter
 
 /// The place where the bytes of a tensor are.
 typedef enum ht_residence {
-  HT_RESIDENCE_UNBOUND = 0,   // its file is missing or not mapped yet
+  HT_RESIDENCE_UNBOUND = 0,   // its file is missing, incomplete or not mapped yet
   HT_RESIDENCE_MAPPED = 1,    // its file is mapped: pages are read on first access
   HT_RESIDENCE_LOADING = 2,   // a load is in progress
   HT_RESIDENCE_RESIDENT = 3,  // in the model's own memory

@@ -1,6 +1,6 @@
-// Lets each function allocate n times, for n = 0, 1, 2, …, until it succeeds: all later allocations fail. A
-// call that needs more returns HT_OUT_OF_MEMORY and leaks nothing. A separate program, because it replaces
-// operator new.
+// Calls each function with a limit of n allocations, for n = 0, 1, 2, …, until it succeeds. Allocations
+// beyond the limit fail; the call then returns HT_OUT_OF_MEMORY and leaks nothing. A separate program,
+// because it replaces operator new.
 #include <fcntl.h>
 #include <unistd.h>
 

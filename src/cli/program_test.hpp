@@ -37,8 +37,8 @@ struct Outcome {
   std::string err;
 };
 
-// The number, boolean, null or text without a comma after the last occurrence of the key; empty if there is
-// no such key.
+// The value at the last occurrence of the key: a number, a boolean, null or a text without commas and braces.
+// Empty if there is no such key.
 inline std::string json_field(const std::string& json, const std::string& key) {
   const std::string quoted = '"' + key + "\":";
   const auto at = json.rfind(quoted);

@@ -97,7 +97,7 @@ enum class ErrorCode : std::uint8_t {
   stale_handle = 41,
   bad_state = 42,
   // Limits of memory and of the platform, and failures of devices and of the network. Trying again later may
-  // succeed.
+  // succeed, except after an `unsupported_` code.
   budget_too_small = 43,
   out_of_memory = 44,
   unsupported_platform = 45,

@@ -269,9 +269,9 @@ using Operation = std::variant<std::plus<>, std::minus<>, std::multiplies<>, std
 
 }  // namespace detail::opencl
 
-/// The two kinds of OpenCL device. GPUs may lack double precision, so `Gpu` does not store F64. Copies move
-/// bytes and work for every dtype of `DTypes`. Kernels of slice::Core compute with `Numbers`, kernels of the
-/// other slices with `Floats`.
+/// The two kinds of OpenCL device. GPUs may lack double precision, so `Gpu` does not store F64. `to_device`
+/// and `to_host` move bytes and work for every dtype of `DTypes`. Kernels of slice::Core, which include
+/// `copy`, compute with `Numbers`, kernels of the other slices with `Floats`.
 struct Gpu {
   static constexpr std::string_view kind_name = "Gpu";
   static constexpr bool is_gpu = true;

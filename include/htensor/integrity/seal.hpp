@@ -210,10 +210,10 @@ struct VerifyOptions {
 
 /// Compares every byte of a file, or of all files of a model, with its seal, or a `.ht` file with its own
 /// checksum, on all processors. Files that no longer parse can be verified too. The Verification lists all
-/// bad ranges. A file without a seal of its own has the seal of its folder if that lists the file. An Error
-/// means that the files could not be verified: `not_sealed`; `bad_seal` for a seal that is damaged, even if
-/// it is only the folder's, or belongs to another file; `changed_underfoot` for a file that is modified
-/// meanwhile.
+/// bad ranges. If a file has no seal of its own, the seal of its folder is used, provided that it lists the
+/// file. An Error means that the files could not be verified: `not_sealed`; `bad_seal` for a damaged seal of
+/// the file or, without one, of its folder, and for the seal of another file; `changed_underfoot` for a file
+/// that is modified meanwhile.
 [[nodiscard]] Result<Verification> compare_with_seal(const std::filesystem::path& path,
                                                      const VerifyOptions& options = {});
 
@@ -223,8 +223,8 @@ struct VerifyOptions {
 
 /// Compares the tensor's bytes with the seal of its file: `checksum_mismatch`, `not_sealed`, `bad_seal`. Uses
 /// the bytes in memory if the tensor is loaded or its file can be mapped, else reads them. For a slice,
-/// compares the whole tensor. For a splat, compares the bytes outside tensors of all files of the model: the
-/// header has its pattern. Reads the seal in each call; for all tensors, verify the model.
+/// compares the whole tensor. For a splat, compares all bytes outside tensors, in all files of the model,
+/// because a header has its pattern. Reads the seal in each call; for all tensors, verify the model.
 [[nodiscard]] Result<void> verify(const AnyTensor& tensor, const WorkOptions& work = {});
 
 /// The same for memory that is mapped from a file. `not_sealed` for other memory, and for a range that is not

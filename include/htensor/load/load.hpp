@@ -136,8 +136,9 @@ using PlaceTensor = std::function<MutableBytes(const AnyTensor& tensor)>;
 /// `unsupported_platform` if the system does not report it.
 [[nodiscard]] Result<std::uint64_t> available_memory(io::Port* port = nullptr);
 
-/// Brings the tensors whose names match into memory, so that access does not wait for the disk, and returns
-/// the number of bytes that it brought in. `not_found` if no tensor matches.
+/// Brings the tensors whose names match into memory, so that access does not wait for the disk. Returns their
+/// size in the files; bytes that tensors share count once, and tensors in the model's own memory do not
+/// count. `not_found` if no tensor matches.
 [[nodiscard]] Result<std::uint64_t> prefetch(const Model& model, const NameFilter& filter = {},
                                              const WorkOptions& options = {});
 /// Evicts the tensors whose names match from memory, and from the page cache unless another process has them

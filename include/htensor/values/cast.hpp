@@ -348,7 +348,7 @@ concept HasEncoder =
                       std::same_as<E, Q4_K> || std::same_as<E, Q5_K> || std::same_as<E, Q6_K>);
 
 /// Returns the values in blocks of an encoding, in new memory. `bad_shape` if a row is not a whole number of
-/// blocks. A source of another dtype than F32 is accepted if F32 holds its values. `out_of_memory`,
+/// blocks. Values that F32 does not hold are rounded to F32 first, to nearest even. `out_of_memory`,
 /// `read_failed`, `changed_underfoot`. A source that is not contiguous needs memory for one more copy.
 /// Encoders choose the scales of a block; `Rounding` does not apply to them.
 template <HasEncoder E, class T>

@@ -1,4 +1,4 @@
-// The structs that C handles point to, and the description of a tensor.
+// The structs behind the handles ht_model and ht_tensor, and the description of a tensor.
 #pragma once
 
 #include <htensor/htensor.h>

@@ -87,9 +87,9 @@ void append_shape(OutputBuffer& out, std::span<const std::int64_t> dims, std::st
 /// Appends formatted text, as the overloads for other buffers in text.hpp do.
 void vappend_text(OutputBuffer& out, fmt::string_view format, fmt::format_args args);
 
-/// Prepares the output for `report` if an error ends it between two elements of a list. Before anything is
-/// printed, the text is dropped. Later it is kept; with `is_json`, the list is the last array of an object:
-/// the array is closed, and `report` adds the error as the last key of the object.
+/// Prepares the output for `report` if an error ends it between two elements of a list. If nothing was
+/// printed yet, drops the buffered text. Otherwise keeps it; with `is_json`, also closes the list, which is
+/// the last array of an object, and `report` then adds the error as the last key of that object.
 void end_list_early(OutputBuffer& out, bool is_json);
 
 /// Writes a line to stderr, and below it the hint unless the hint is empty.

@@ -31,8 +31,8 @@ struct StorageType {
 
 /// The values of a tensor's elements.
 struct Values {
-  /// The standard deviation of weights is 0.02 times this; it is 1 in floats of at most 8 bits. A power of
-  /// two, so that products are exact.
+  /// The standard deviation of weights is 0.02 * scale, but 1 in floats of at most 8 bits, which ignore the
+  /// scale. A scale is a power of two, so that products are exact.
   float scale = 1;
   /// Values are around 1, as in norms.
   bool has_mean_one = false;

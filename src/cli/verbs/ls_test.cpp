@@ -124,7 +124,7 @@ TEST_F(Cli, ls_sorts_numbers_in_names_by_value) {
   EXPECT_EQ(first_column(run("ls s.safetensors -q --tree --filter 'l.2*'").out), "l|  2|    a|    b|");
 }
 
-TEST_F(Cli, ls_tree_separates_names_with_other_punctuation) {
+TEST_F(Cli, ls_tree_splits_names_at_dots_only) {
   // A plain order of whole names would put a-b between a and a.b.
   write_safetensors("s.safetensors",
                     R"({"a.b":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"

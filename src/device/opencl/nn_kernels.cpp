@@ -38,7 +38,7 @@ kernel void softmax(global const Number* x, ulong x0, global Number* out, ulong 
   out += out0 + get_group_id(0) * n;
   const int lane = get_local_id(0);
   const Number largest = largest_of(x, n, lanes);
-  // The result of a row of only -infinity, which is masked, is 0. `is_masked` is the same in all lanes.
+  // A row of only -infinity is masked: its results are 0. `is_masked` is the same in all lanes.
   const int is_masked = largest == -INFINITY;
   Number sum = 0;
   for (ulong i = lane; i < n; i += LANES) {
