@@ -12,7 +12,7 @@ import re
 import sys
 
 COMMENT = re.compile(r"//.*")
-INCLUDE = re.compile(r"^\s*#.*$", re.MULTILINE)
+INCLUDE = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
 CONCRETE = re.compile(r"\b(?:(?:BF16|C64|F(?:16|32|64|8_\w+|6_\w+|4)|[IU](?:4|8|16|32|64)|I?Q\d\w*|Host|OpenCl|Gpu|Cpu|"
                       r"float|double)\b|(?:Float|BFloat|Int|UInt)<\d+>)")
 MAX_LLAMA_LINES = 400

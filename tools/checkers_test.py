@@ -109,6 +109,7 @@ class Generic(unittest.TestCase):
 
     def test_refuses_a_dtype_in_a_layer(self):
         self.refuses("using D = ht::BF16;", "examples/layers/layers.hpp:2: a layer names BF16")
+        self.refuses("\n\n#include <a>\nusing D = ht::BF16;", "examples/layers/layers.hpp:5: a layer names BF16")
         self.refuses("float sum = 0;", "names float")
         self.refuses("ht::Tensor<ht::Float<64>, S> x;", "names Float<64>")
         self.refuses("ht::BlockTensor<ht::Q4_K, S> x;", "names Q4_K")

@@ -30,6 +30,8 @@ void add_devices_of(std::vector<DeviceDescription>& all, const std::vector<openc
   int index = 0;
   for (const auto& each : listed) {
     if (each.is_gpu != Kind::is_gpu) continue;
+    // No type names further devices.
+    if (index == detail::opencl::max_devices) break;
     auto described = describe_device<OpenCl<Kind>>();
     if (index != 0) described.name = format_text("OpenCl<{}, {}>", Kind::kind_name, index);
     described.hardware = each.hardware;

@@ -65,7 +65,7 @@ Result<PassCheck> PassCheck::make(const ModelState& model, std::span<const std::
     const auto own = HT_TRY(own_checksum(files[0]->source(), model.formats));
     if (!own) return fail(found.error());
     // An empty tensor has no bytes that `take` or `check_mapped` could verify.
-    const auto quick = HT_TRY(verify_own(*files[0], *own, {.quick = own->bytes != 0}));
+    const auto quick = HT_TRY(compare_with_own_checksum(*files[0], *own, {.quick = own->bytes != 0}));
     HT_TRY(quick.result());
     check.own_ = OwnChecksumState{.path = model.paths[0], .expected = *own};
     return check;

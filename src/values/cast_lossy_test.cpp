@@ -130,6 +130,15 @@ TEST(Blocks, are_encoded_and_decoded) {
   EXPECT_EQ(floats(must(cast<F32>(must(cast_lossy<Q8_0>(blocks))))), floats(back));
 }
 
+TEST(Blocks, are_encoded_from_packed_elements_that_start_within_a_byte) {
+  const auto elements = must(cast_lossy<I4>(numbers(1, 65)));
+  const auto row = must(elements.select<0>(0));
+  const auto view = must(row.slice<0>(1, 33));
+  const auto blocks = must(cast_lossy<Q8_0>(view));
+  const auto of_copy = must(cast_lossy<Q8_0>(must(view.copy())));
+  EXPECT_TRUE(std::ranges::equal(blocks.bytes(), of_copy.bytes()));
+}
+
 TEST(Blocks, are_read_lazily) {
   const auto blocks = must(cast_lossy<Q8_0>(numbers(2, 64)));
   const auto values = must(cast<F32>(blocks));

@@ -218,6 +218,9 @@ struct Host {
 // calls return `device_unavailable`. See htensor/device/transfer.hpp.
 namespace detail::opencl {
 
+// The number of devices of a kind that `OpenCl` can name: its index has one digit.
+inline constexpr int max_devices = 10;
+
 struct Target {
   bool is_gpu = false;
   int index = 0;
@@ -233,6 +236,10 @@ struct View {
   std::array<std::int64_t, 8> extents{};
   std::array<std::int64_t, 8> strides{};
 };
+
+// Kernels address whole bytes. Packed dtypes can be stored and copied, but not computed with.
+template <class D>
+concept HasWholeBytes = D::bits % 8 == 0;
 
 template <class T>
 [[nodiscard]] View view_of(const T& tensor) noexcept {
@@ -292,7 +299,7 @@ struct Cpu {
 /// return `device_unavailable` if the machine has no such device or no OpenCL library, and `out_of_memory` if
 /// the device has too little memory. Queues, threads, forks and error bounds: htensor/device/transfer.hpp.
 template <class Kind, int Index = 0>
-  requires(Index >= 0 && Index < 10)
+  requires(Index >= 0 && Index < detail::opencl::max_devices)
 struct OpenCl {
   using Slices = SliceList<slice::Core, slice::Linear, slice::Nn, slice::Conv>;
   static constexpr bool is_host_accessible = false;
@@ -339,7 +346,9 @@ struct OpenCl {
     return detail::opencl::copy_to_host(target, from, offset, into, options);
   }
   template <class Op, class Out, class... In>
-    requires std::constructible_from<detail::opencl::Operation, const Op&>
+    requires std::constructible_from<detail::opencl::Operation, const Op&> &&
+             detail::opencl::HasWholeBytes<typename Out::DType> &&
+             (detail::opencl::HasWholeBytes<typename In::DType> && ...)
   [[nodiscard]] static Result<void> run(const Op& op, const ComputeOptions& options, const Out& out,
                                         const In&... in) {
     const std::array<detail::opencl::View, sizeof...(In)> inputs{detail::opencl::view_of(in)...};

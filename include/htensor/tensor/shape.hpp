@@ -50,7 +50,7 @@ template <std::integral I>
   return std::in_range<std::int64_t>(number) ? static_cast<std::int64_t>(number) : INT64_MAX;
 }
 
-/// "[4, 8]"; "[]" for rank 0. For messages. May throw std::bad_alloc.
+/// "[4, 8]"; "[]" for rank 0. For messages.
 [[nodiscard]] std::string to_text(Extents extents);
 
 /// The product of the extents. `bad_shape` for a negative extent. `size_overflow` if the product of the

@@ -366,7 +366,9 @@ template <HasEncoder E, class T>
                                     0);
     }));
   } else {
-    const auto plain = HT_TRY(tensor.contiguous());
+    auto plain = HT_TRY(tensor.contiguous());
+    // A packed view may be contiguous and start within a byte.
+    if (!plain.bytes()) plain = HT_TRY(tensor.copy());
     const auto stored = HT_TRY(plain.bytes());
     HT_TRY(guarded(stored, [&] {
       return detail::convert_stored(detail::element_type_of<typename T::DType>(), stored.data(),

@@ -16,6 +16,13 @@ using tests::codes;
 using tests::fails;
 using tests::must;
 
+// Kernels address whole bytes.
+template <class D>
+constexpr bool has_copy_kernel = HasOperation<OpenCl<Cpu>, operation::Copy, Tensor<D, Rank<1>, OpenCl<Cpu>>,
+                                              Tensor<D, Rank<1>, OpenCl<Cpu>>>;
+static_assert(has_copy_kernel<F32> && has_copy_kernel<U8> && !has_copy_kernel<U4> &&
+              !has_copy_kernel<F6_E2M3>);
+
 class OpenClCopy : public tests::OpenClTest {};
 
 template <class Dev, class D>

@@ -1,5 +1,6 @@
 #include "device/opencl/kernels.hpp"
 
+#include <algorithm>
 #include <array>
 #include <initializer_list>
 #include <string_view>
@@ -17,12 +18,15 @@ std::string substitute(std::string_view text, std::initializer_list<Substitution
     out += text.substr(0, at);
     if (at == std::string_view::npos) break;
     text.remove_prefix(at + 1);
-    for (const auto& [name, value] : substitutions) {
-      if (!text.starts_with(name)) continue;
-      out += value;
-      text.remove_prefix(name.size());
-      break;
+    const auto known = std::ranges::find_if(substitutions, [&](const Substitution& substitution) {
+      return text.starts_with(substitution.first);
+    });
+    if (known == substitutions.end()) {
+      out += '$';
+      continue;
     }
+    out += known->second;
+    text.remove_prefix(known->first.size());
   }
   return out;
 }
@@ -283,7 +287,10 @@ std::string core_text(DTypeTag dtype) {
   text += substitute(binary, {{"name", "subtract"}, {"operator", "-"}});
   text += substitute(binary, {{"name", "multiply"}, {"operator", "*"}});
   if (t.floating) text += substitute(binary, {{"name", "divide"}, {"operator", "/"}});
-  text += substitute(reduction, {{"name", "reduce_sum"}, {"start", "0"}, {"combine", "all + x"}});
+  text +=
+      substitute(reduction, {{"name", "reduce_sum"},
+                             {"start", "0"},
+                             {"combine", t.floating ? "all + x" : "(Accumulator)((ulong)all + (ulong)x)"}});
   // The largest number; NaN if an element is NaN.
   text += substitute(reduction,
                      {{"name", "reduce_max"},
