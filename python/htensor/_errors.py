@@ -32,7 +32,7 @@ class Error(Exception):
     path: str | None
     tensor: str | None
     offset: int | None
-    #: The report of `verify` with all bad ranges, if `verify` raised the error.
+    #: The report of `verify`, if `verify` raised the error.
     verification: Verification | None = None
 
     def __init__(

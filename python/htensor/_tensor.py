@@ -148,6 +148,10 @@ class Tensor(_native.Tensor):
                 hint="use torch(), or tobytes() for the bytes",
             ) from error
 
+    def _numpy_copies(self) -> bool:
+        code, bits, _, _, _, _, _, splat = self._facts
+        return code in _types.PACKED or (splat is not None and len(splat) != _types.numpy_dtype(code, bits).itemsize)
+
     def _splat(self, pattern: bytes, dtype: Any, shape: tuple[int, ...]) -> Any:
         np = _types.import_numpy()
         if len(pattern) == dtype.itemsize:
@@ -243,10 +247,11 @@ class Tensor(_native.Tensor):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         """Implements numpy.asarray: returns `numpy()`, or the values in another dtype."""
         np = _types.import_numpy()
-        if dtype is None or np.dtype(dtype) == self.dtype:
+        is_same = dtype is None or np.dtype(dtype) == self.dtype
+        if copy is False and (not is_same or self._numpy_copies()):
+            raise ValueError(f"tensor '{self.name}' of type {self.type} cannot be {np.dtype(dtype or self.dtype)} without a copy")
+        if is_same:
             return np.array(self.numpy()) if copy else self.numpy()
-        if copy is False:
-            raise ValueError(f"tensor '{self.name}' of type {self.type} cannot be {np.dtype(dtype)} without a copy")
         if _types.is_standard(self._facts[0]):
             return self.numpy().astype(dtype)
         if np.dtype(dtype).name not in ("float16", "float32", "float64"):

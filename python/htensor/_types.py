@@ -52,7 +52,7 @@ CODES.update((name, code) for code, name in _ML_DTYPES.items())
 CODES.update({"float": 15, "double": 15, "half": 12, "int": 10, "bool_": 1})
 
 #: Short names of numpy, whose digits count bytes: "i4" is I32. Digits of names in upper case count bits.
-_BYTE_COUNTS = {
+_SHORT_NAMES = {
     "i1": 4, "u1": 5, "i2": 6, "u2": 7, "i4": 8, "u4": 9, "i8": 10, "u8": 11, "f2": 12, "f4": 14, "f8": 15, "c8": 16,
 }  # fmt: skip
 
@@ -115,8 +115,8 @@ def is_standard(code: int) -> bool:
 
 def find_code(dtype: Any) -> int | None:
     """As `code_of`, but None for a name that does not exist."""
-    if isinstance(dtype, str) and dtype in _BYTE_COUNTS:
-        return _BYTE_COUNTS[dtype]
+    if isinstance(dtype, str) and dtype in _SHORT_NAMES:
+        return _SHORT_NAMES[dtype]
     name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", None)
     name = str(dtype if name is None else name).lower()
     if name.startswith("torch."):

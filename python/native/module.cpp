@@ -243,8 +243,12 @@ static PyObject* crc64nvme(PyObject*, PyObject* arguments) {
   } state{};
   PyObject* before = nullptr;
   if (!PyArg_ParseTuple(arguments, "y*O", &state.view, &before)) return nullptr;
-  state.sum = PyLong_AsUnsignedLongLong(before);
-  bool ok = !PyErr_Occurred();
+  const Ref integer(PyNumber_Index(before));
+  bool ok = static_cast<bool>(integer);
+  if (ok) {
+    state.sum = PyLong_AsUnsignedLongLong(integer.get());
+    ok = !PyErr_Occurred();
+  }
   // The bytes may be those of a mapped file that was truncated.
   ok = ok && unlocked([&](ht_error** error) {
          const auto body = [](void* context) {

@@ -779,6 +779,10 @@ def test_metadata_that_exceeds_its_type_is_refused(tmp_path):
         htensor.save(tmp_path / "a.gguf", {}, {"general.architecture": "x", "x": htensor.Value("F32", 1e300)})
 
 
+def test_crc64nvme_takes_integers_of_numpy():
+    assert htensor.crc64nvme(b"b", np.uint64(htensor.crc64nvme(b"a"))) == htensor.crc64nvme(b"ab")
+
+
 def test_crc64nvme_refuses_numbers_beyond_64_bits():
     with pytest.raises(OverflowError):
         htensor.crc64nvme(b"", 2**64 + 5)

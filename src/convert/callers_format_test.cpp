@@ -318,17 +318,40 @@ TEST_F(CallersFormat, is_finished_with_the_checksum_of_many_pieces) {
   EXPECT_EQ(load_le<std::uint64_t>(Bytes(file).subspan(16)), crc64nvme(bytes_of(all)));
 }
 
-TEST_F(CallersFormat, overlapping_tensors_are_an_error_that_names_the_target) {
-  formats_[0].encode = [](const Catalog& catalog, const EncodeOptions& layout) -> Result<EncodedFile> {
+TEST_F(CallersFormat, encoded_tensors_have_separate_bytes) {
+  const auto expect_refusal = [&](auto encode) {
+    formats_[0].encode = encode;
+    const auto done = convert(source(), folder_ / "x.toy", {.formats = formats_});
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().rule(), "encoded_tensors_have_separate_bytes");
+    EXPECT_FALSE(std::filesystem::exists(folder_ / "x.toy"));
+  };
+  using Encoded = Result<EncodedFile>;
+  expect_refusal([](const Catalog& catalog, const EncodeOptions& layout) -> Encoded {
     auto file = HT_TRY(toy::encode(catalog, layout));
     std::ranges::fill(file.offsets, file.offsets.front());
     return file;
-  };
-  const auto done = convert(source(), folder_ / "x.toy", {.formats = formats_});
-  ASSERT_FALSE(done);
-  EXPECT_EQ(done.error().rule(), "checksummed_ranges_were_copied");
-  EXPECT_EQ(done.error().path(), (folder_ / "x.toy").native());
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "x.toy"));
+  });
+  expect_refusal([](const Catalog& catalog, const EncodeOptions& layout) -> Encoded {
+    auto file = HT_TRY(toy::encode(catalog, layout));
+    file.offsets.front() = file.header.size() - 1;
+    return file;
+  });
+  expect_refusal([](const Catalog& catalog, const EncodeOptions& layout) -> Encoded {
+    auto file = HT_TRY(toy::encode(catalog, layout));
+    file.offsets.pop_back();
+    return file;
+  });
+  expect_refusal([](const Catalog& catalog, const EncodeOptions& layout) -> Encoded {
+    auto file = HT_TRY(toy::encode(catalog, layout));
+    --file.file_bytes;
+    return file;
+  });
+  expect_refusal([](const Catalog& catalog, const EncodeOptions& layout) -> Encoded {
+    auto file = HT_TRY(toy::encode(catalog, layout));
+    file.offsets.back() = ~std::uint64_t{0};
+    return file;
+  });
 }
 
 TEST_F(CallersFormat, is_verified_by_the_checksum_of_its_data) {

@@ -49,7 +49,7 @@ class SaveOperation {
   }
 
   Result<void> run(std::span<const TensorToSave> tensors, const AllocateFile& allocate) {
-    HT_TRY(check_fits_memory());
+    HT_TRY(check_options_for_memory());
     const auto plan = HT_TRY(plan_for({}, tensors));
     HT_TRY(check_losses(plan, options_.apply));
     const PlannedFile& file = plan.files.front();
@@ -85,7 +85,7 @@ class SaveOperation {
     return sources;
   }
 
-  [[nodiscard]] Result<void> check_fits_memory() const {
+  [[nodiscard]] Result<void> check_options_for_memory() const {
     const auto refuse = [](std::string_view rule, std::string_view problem, std::string_view hint) {
       return fail(Error(ErrorCode::bad_state, rule, std::string(problem)).with_hint(hint));
     };

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <htensor/base/bytes.hpp>
+#include <string>
+#include <vector>
 
 #include "base/format_text.hpp"
 #include "base/utf8.hpp"
@@ -45,7 +48,8 @@ const Format* find_format(std::string_view name, std::span<const Format> more) n
 }
 
 const Format* format_of_extension(std::string_view extension, std::span<const Format> more) noexcept {
-  return find(extension, &Format::extension, more);
+  // A caller's format may have no extension. It is not the format of all files without one.
+  return extension.empty() ? nullptr : find(extension, &Format::extension, more);
 }
 
 std::vector<std::string_view> format_names(std::span<const Format> more) {
@@ -96,6 +100,45 @@ Result<ParseResult> parse(const FileParts& parts, std::uint64_t file_bytes, cons
   });
 }
 
+namespace {
+
+// Writers rely on this, and `encode` may be a function of the caller.
+Result<void> check_encoded(const EncodedFile& file, const Catalog& catalog) {
+  const auto refuse = [](std::string message) {
+    return fail(Error(ErrorCode::bad_offset, "encoded_tensors_have_separate_bytes", std::move(message))
+                    .with_hint("correct the function `encode` of the format"));
+  };
+  if (file.offsets.size() != catalog.size()) {
+    return refuse(format_text("encoded file has {} offsets but the catalog has {} tensors",
+                              file.offsets.size(), catalog.size()));
+  }
+  struct Range {
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+    std::size_t tensor = 0;
+  };
+  std::vector<Range> ranges;
+  ranges.reserve(catalog.size());
+  for (std::size_t i = 0; i < catalog.size(); ++i) {
+    if (file.offsets[i] && catalog[i].bytes != 0) ranges.push_back({*file.offsets[i], catalog[i].bytes, i});
+  }
+  if (!std::ranges::is_sorted(ranges, {}, &Range::offset)) std::ranges::sort(ranges, {}, &Range::offset);
+  std::uint64_t end = file.header.size();
+  for (const auto& range : ranges) {
+    if (range.offset < end || !checked::range_fits(range.offset, range.bytes, file.file_bytes)) {
+      return refuse(
+          format_text("encoded file of {} bytes: tensor '{}' has {} bytes at byte {}, after {} used bytes",
+                      file.file_bytes, to_utf8(catalog[range.tensor].name), range.bytes, range.offset, end));
+    }
+    end = range.offset + range.bytes;
+  }
+  if (end > file.file_bytes)
+    return refuse(format_text("encoded file has {} bytes but its header has {}", file.file_bytes, end));
+  return {};
+}
+
+}  // namespace
+
 Result<EncodedFile> encode(const Format& format, const Catalog& catalog, const EncodeOptions& layout) {
   return without_bad_alloc([&]() -> Result<EncodedFile> {
     if (layout.alignment != 0 && !std::has_single_bit(layout.alignment)) {
@@ -109,6 +152,7 @@ Result<EncodedFile> encode(const Format& format, const Catalog& catalog, const E
                       .with_hint("use 4096"));
     }
     auto encoded = HT_TRY(format.encode(catalog, layout));
+    HT_TRY(check_encoded(encoded, catalog));
     encoded.finish = format.finish;
     return encoded;
   });

@@ -23,7 +23,7 @@ template <const std::string_view& Magic>
 
 // `prefix` has `sniffed_bytes`, or all of a shorter file.
 
-/// Whether the file is a JSON text.
+/// Whether the file begins like a JSON object or array.
 [[nodiscard]] bool is_json_file(Bytes prefix, std::uint64_t file_bytes);
 
 /// `bad_magic` for a file of a known kind other than JSON and plain text: empty, a Git LFS pointer, a web

@@ -79,13 +79,16 @@ IoResult<void> remove_abandoned(const std::filesystem::path& path, Port& port, c
   if (!file && file.error() == std::errc::no_such_file_or_directory) return {};
   if (!file) return tl::unexpected(file.error());
   const auto opened = port.stat(*file);
-  const auto claimed = port.claim(*file);
-  // Another writer may have replaced the file before the claim.
-  const bool is_abandoned =
-      claimed && opened && opened->kind == FileKind::regular && is_same_file(opened, port.stat(path));
-  if (is_abandoned && may_remove()) static_cast<void>(port.unlink(path));
+  auto done = port.claim(*file);
+  if (done && opened && opened->kind != FileKind::regular) {
+    done = tl::unexpected(std::make_error_code(std::errc::is_a_directory));
+    // Another writer may have replaced the file before the claim.
+  } else if (done && is_same_file(opened, port.stat(path)) && may_remove()) {
+    done = port.unlink(path);
+    if (!done && done.error() == std::errc::no_such_file_or_directory) done = {};
+  }
   static_cast<void>(port.close(*file));
-  return claimed;
+  return done;
 }
 
 // Removes temporary files of killed writers. A live writer claims its file before the file has a name or,

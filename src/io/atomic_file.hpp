@@ -41,8 +41,8 @@ class AtomicFile {
                                                                        const std::filesystem::path& target,
                                                                        Port& port);
 
-  /// Fails if `create` would refuse the target now, with the same error. For callers that do much work before
-  /// `create`.
+  /// Fails if `create` would refuse the target now, or if its folder does not exist. For callers that do much
+  /// work before `create`.
   [[nodiscard]] static Result<void> check_target(const std::filesystem::path& target, IfExists if_exists,
                                                  Port& port);
 

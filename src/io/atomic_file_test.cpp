@@ -205,6 +205,23 @@ TEST_F(Replacing, keeps_a_lock_file_that_replaces_a_leftover) {
   EXPECT_FALSE(create_lock()) << "a second writer holds the lock";
 }
 
+TEST_F(Replacing, reports_a_lock_file_that_cannot_be_removed) {
+  const auto lock = folder_ / ".htensor-set.part";
+  const auto expect_refusal = [&](std::string_view cause) {
+    const auto refused = AtomicFile::create_locked(lock, folder_ / "set", port_);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().rule(), "lock_can_be_claimed");
+    EXPECT_NE(refused.error().message().find(cause), std::string_view::npos) << refused.error().message();
+  };
+  std::filesystem::create_directory(lock);
+  expect_refusal("Is a directory");
+  std::filesystem::remove(lock);
+  write_file(lock, "");
+  port_.fail_at(Call::unlink, port_.count(Call::unlink), std::errc::operation_not_permitted);
+  expect_refusal("Operation not permitted");
+  EXPECT_EQ(port_.open_files(), 0);
+}
+
 TEST_F(Replacing, continues_if_leftovers_cannot_be_removed) {
   for (const auto call : {Call::list, Call::claim, Call::unlink}) {
     write_file(folder_ / ".htensor-0123-0.part", "half of a file");

@@ -9,7 +9,8 @@
 
 namespace ht::inline v1 {
 
-/// Makes tensors resident. `in_memory` lists tensors that are resident already; they are not loaded again.
+/// Loads tensors by the strategy of the options; only `read` and a custom strategy make them resident.
+/// `in_memory` lists tensors that are resident already; they are not loaded again.
 [[nodiscard]] Result<LoadReport> load_tensors(const Model& model, const LoadOptions& options,
                                               std::vector<std::size_t> tensors,
                                               std::vector<std::size_t> in_memory);

@@ -94,7 +94,7 @@ Result<void> ModelAccess::check_available(const ModelState& state, const Entry& 
     return at(Error(ErrorCode::missing_shard, "external_files_exist",
                     format_text("file with tensor '{}' is missing", entry.name))
                   .with_cause(std::make_error_code(std::errc::no_such_file_or_directory))
-                  .with_hint("put the file next to the archive that names it"));
+                  .with_hint("download the file to this path"));
   }
   if (!checked::range_fits(entry.offset, entry.bytes, source->size())) {
     return at(Error(ErrorCode::truncated, "tensor_is_within_the_file",

@@ -45,7 +45,8 @@ struct ModelState {
 /// Returns the name of the tensor at an offset of a file; may be empty. Linear in the number of tensors.
 [[nodiscard]] std::string name_at(const Catalog& catalog, std::size_t file, std::uint64_t offset);
 
-/// Whether a tensor whose bytes are not all in an open file is refused, or selected for the bytes that are.
+/// How to select tensors whose bytes are not all in an open file: `refused` fails, `skipped` ignores the
+/// missing bytes.
 enum class MissingBytes : bool { refused, skipped };
 
 struct ModelAccess {

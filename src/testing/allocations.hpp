@@ -29,7 +29,7 @@ class AllocationLimit {
   AllocationLimit(const AllocationLimit&) = delete;
   AllocationLimit& operator=(const AllocationLimit&) = delete;
   ~AllocationLimit();
-  /// The number of allocations of the calling thread that still succeed, unless the limit is that of all.
+  /// The number of allocations of the calling thread that still succeed; -1 if the limit is for all threads.
   [[nodiscard]] int left() const noexcept;
   /// The number of allocations that failed on other threads.
   [[nodiscard]] std::size_t failures_of_other_threads() const noexcept;

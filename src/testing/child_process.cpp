@@ -6,7 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
+#include <memory>
 
 namespace ht::testing {
 namespace {
@@ -47,8 +49,10 @@ bool finishes_in_child(const std::function<bool()>& body, const std::function<vo
 }
 
 void kill_before(FaultyPort& port, int nth, bool (*is_counted)(Call)) {
-  port.before_each([left = nth, is_counted](Call call, int) mutable {
-    if (is_counted(call) && left-- == 0) raise(SIGKILL);
+  // Several threads may make calls.
+  const auto left = std::make_shared<std::atomic<int>>(nth);
+  port.before_each([left, is_counted](Call call, int) {
+    if (is_counted(call) && (*left)-- == 0) raise(SIGKILL);
   });
 }
 

@@ -63,8 +63,9 @@ inline constexpr auto all_calls = [] {
   return calls;
 }();
 
-/// Whether the call changes the names in a folder, or waits for the disk. A process killed before any other
-/// call of a writer leaves the same visible files as one killed before the next call of these.
+/// Whether the call changes the names in a folder, or waits for the disk. A writer that is killed before any
+/// other call leaves the same visible files as one that is killed before its next call for which this is
+/// true.
 [[nodiscard]] constexpr bool changes_the_disk(Call call) noexcept {
   return call == Call::create || call == Call::name || call == Call::rename || call == Call::unlink ||
          call == Call::sync;
@@ -85,7 +86,8 @@ class FaultyPort final : public io::Port {
   void set_max_bytes(std::uint64_t bytes) { max_bytes_ = bytes; }
   /// Sets the result of `available_memory`.
   void set_available_memory(std::uint64_t bytes) { available_memory_ = bytes; }
-  /// Sets a hook that runs before each call, to simulate events between calls.
+  /// Sets a hook that runs before each call, to simulate events between calls. Several threads may run it at
+  /// the same time.
   void before_each(std::function<void(Call, int)> hook) { hook_ = std::move(hook); }
   /// The number of calls of a kind.
   [[nodiscard]] int count(Call call) const;

@@ -5,8 +5,8 @@
 //
 // Tensors are compared by value, not by storage: splats are expanded, and big-endian or column-major tensors
 // are compared in little-endian, row-major form. The mapped bytes are read on all processors, a few MiB of
-// each tensor at a time. If a tensor differs, its equal parts are read again for `rms` and `cosine`. The
-// result is a value. Many threads may compare the same models at once.
+// each tensor at a time. If a tensor differs, its equal parts are read again for the cosine. The result is a
+// value. Many threads may compare the same models at once.
 #pragma once
 
 #include <cstdint>

@@ -275,7 +275,7 @@ class FileCopy : PartReader {
         const auto data = file->port().next_data(file->handle(), at);
         const bool is_hole_to_end = !data && data.error() == std::errc::no_such_device_or_address;
         if (!data && !is_hole_to_end) break;  // the file system does not report holes
-        // A multiple of the page size: if the part begins at a page boundary, so do the bytes after it.
+        // The hole has whole pages, so the rest of the part keeps its alignment.
         const std::uint64_t hole = is_hole_to_end ? part.bytes : align_down(std::min(*data - at, part.bytes));
         if (hole >= min_hole_bytes) {
           add_hole(part.offset, hole);

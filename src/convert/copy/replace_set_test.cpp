@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <fstream>
 #include <htensor/convert/convert.hpp>
@@ -156,7 +157,9 @@ class ReplacingSets : public ::testing::Test {
       FaultyPort port;
       if (!replacement.nameless) port.fail_from(Call::create_nameless, 0, std::errc::operation_not_supported);
       // The hook runs before each call, so the last counted call is complete when the next call begins.
-      port.before_each([left = calls, kill = false](Call now, int) mutable {
+      std::atomic<int> left = calls;
+      std::atomic<bool> kill = false;
+      port.before_each([&](Call now, int) {
         if (kill) raise(SIGKILL);
         if (changes_the_disk(now) && left-- == 0) kill = true;
       });

@@ -146,7 +146,7 @@ TEST(PlanConversion, errors_name_the_target) {
   EXPECT_EQ(refused.error().path(), "x.npy");
 }
 
-TEST(PlanConversion, ignores_layout_keys_of_gguf) {
+TEST(PlanConversion, layout_keys_of_gguf_are_not_a_loss_and_split_keys_are_left_out) {
   CatalogBuilder builder("gguf");
   ASSERT_TRUE(
       builder.add({.name = "a", .dtype = F32::tag, .dims = std::array<std::int64_t, 1>{1}, .bytes = 4}));

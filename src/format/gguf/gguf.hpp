@@ -37,8 +37,8 @@ inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{256} << 
 /// metadata.
 [[nodiscard]] Result<EncodedFile> encode(const Catalog& catalog, const EncodeOptions& layout);
 
-/// The key of a string of spaces after all other values. It pads a header whose data must not move. A later
-/// edit takes the space that it needs from this string.
+/// The key of a string of spaces after all other values, with which an edit fills the space before the data.
+/// A later edit takes the space that it needs from this string.
 inline constexpr std::string_view pad_key = "htensor.pad";
 
 /// Reasons why llama.cpp rejects a file of this catalog: names that are too long for ggml, a missing

@@ -46,6 +46,7 @@ Result<std::string> metadata_of(const Entry& entry, bool tensor_notes) {
         "tensor '{}': its note contradicts its dtype or shape, and IRPA has one field for both", entry.name));
   }
   if (!entry.is_typed() || !tensor_notes) return std::string();
+  if (!entry.is_splat()) HT_TRY(check_data_size(entry));
   if (auto described = describe(entry)) return *std::move(described);
   return fail(would_lose_error("irpa_can_describe_the_type", entry,
                                "write the archive without dtypes and shapes (--plain)",

@@ -184,7 +184,7 @@ TEST(Irpa, descriptions_define_dtype_and_shape) {
   }
 }
 
-TEST(Irpa, equal_descriptions_with_different_sizes_are_each_read) {
+TEST(Irpa, cached_description_is_used_only_for_its_size) {
   const auto note = [](int rows) {
     return R"(TENSORv0:{"type": "Tensor", "dtype": "float32", "shape": [)" + std::to_string(rows) + "]}";
   };
@@ -319,8 +319,7 @@ TEST(Irpa, irpa_can_describe_the_type) {
   const std::vector<std::int64_t> dims{4};
   const std::vector<std::int64_t> deep(65, 1);
   const std::array wrong{Entry{.name = "t", .dtype = user_tag(3), .dims = dims, .bytes = 4},
-                         Entry{.name = "t", .dtype = U8::tag, .dims = deep, .bytes = 1},
-                         Entry{.name = "t", .dtype = U8::tag, .dims = dims, .bytes = 5}};
+                         Entry{.name = "t", .dtype = U8::tag, .dims = deep, .bytes = 1}};
   for (const auto& entry : wrong) {
     const auto encoded = encode(catalog_of({entry}), {});
     ASSERT_FALSE(encoded);
@@ -328,6 +327,15 @@ TEST(Irpa, irpa_can_describe_the_type) {
     EXPECT_EQ(encoded.error().rule(), "irpa_can_describe_the_type");
     EXPECT_TRUE(encode(catalog_of({entry}), {.tensor_notes = false}));
   }
+}
+
+TEST(Irpa, data_size_matches_the_shape) {
+  const std::vector<std::int64_t> dims{4};
+  const auto encoded =
+      encode(catalog_of({Entry{.name = "t", .dtype = U8::tag, .dims = dims, .bytes = 5}}), {});
+  ASSERT_FALSE(encoded);
+  EXPECT_EQ(encoded.error().code(), ErrorCode::size_mismatch);
+  EXPECT_EQ(encoded.error().rule(), "data_size_matches_the_shape");
 }
 
 TEST(Irpa, metadata_is_stored_in_an_entry_that_other_readers_skip) {

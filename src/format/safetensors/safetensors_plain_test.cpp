@@ -13,7 +13,7 @@ namespace {
 
 bool is_plain(std::string_view text) { return read_plain_header(text, {}).has_value(); }
 
-// Expects the same members from the JSON parser for a text that the direct reader accepts.
+// Expects the same members from the JSON parser for a text that `read_plain_header` accepts.
 void expect_readers_agree(std::string_view text) {
   const auto plain = read_plain_header(text, {});
   if (!plain) return;

@@ -50,10 +50,11 @@ class UringQueue final : public ReadQueue {
     if (in_flight_ == 0) return failed_with(EINVAL);
     io_uring_cqe* completion = nullptr;
     int result = 0;
+    // A call that submits entries may return after a signal without a completion, so both calls are repeated.
     do {
       result = io_uring_submit_and_wait(&ring_, 1);
+      if (result >= 0) result = io_uring_wait_cqe(&ring_, &completion);
     } while (result == -EINTR);
-    if (result >= 0) result = io_uring_wait_cqe(&ring_, &completion);
     if (result < 0) return failed_with(-result);
     ReadDone read{.tag = completion->user_data, .bytes = 0};
     if (completion->res >= 0) {

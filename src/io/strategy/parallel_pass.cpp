@@ -84,7 +84,8 @@ void Tuner::record(std::uint64_t bytes, double seconds) {
 }
 
 void Tuner::end_round() {
-  // The default's rate is raised by `clear_lead`. Equal candidates keep their order.
+  // Raises the rate of the first candidate by `clear_lead`: the default or, once that is eliminated, the
+  // fastest of the last round. Equal candidates keep their order.
   const FetchMethod preferred = candidates_.front().method;
   const auto score = [&](const Candidate& one) {
     return one.method == preferred ? one.rate() * clear_lead : one.rate();

@@ -145,8 +145,8 @@ Result<ModelFiles> open_at(const Path& path, const OpenOptions& options, Attempt
   return fail(std::move(file).error());
 }
 
-// Returns whether the file by which the set was opened has not been replaced since. A writer renames this
-// file before all others, so if the file is the same, all files belong to one set.
+// Returns whether the file by which the set was opened has not been replaced since. A writer renames all old
+// files before it puts the first new file in place. So if this file is the same, all files belong to one set.
 bool is_one_set(const Attempt& attempt, const OpenOptions& options) {
   if (!attempt.stat) return true;
   const auto now = port_of(options).stat(attempt.view.current_path(attempt.path));

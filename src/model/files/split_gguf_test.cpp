@@ -117,7 +117,7 @@ TEST_F(SplitGguf, split_part_is_named_by_its_number) {
   }
 }
 
-TEST_F(SplitGguf, single_file_in_a_folder_is_rejected_like_the_file) {
+TEST_F(SplitGguf, folder_with_a_misnamed_part_is_refused) {
   const testing::TemporaryFolder other;
   std::filesystem::copy_file(path(1), other / "model.gguf");
   expect_refusal(Model::open(other.path()), ErrorCode::missing_shard, "split_part_is_named_by_its_number");

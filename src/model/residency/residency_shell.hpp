@@ -74,7 +74,7 @@ class ResidencyShell {
   [[nodiscard]] std::vector<io::FileRange> ranges_in_files(std::span<const std::size_t> tensors) const;
   /// Returns the file ranges to evict from the page cache when these tensors are evicted.
   [[nodiscard]] std::vector<io::FileRange> pages_of(std::span<const std::size_t> tensors) const;
-  /// Evicts tensors whose files have bytes of them. Tensors that cannot be evicted stay; returns the first
+  /// Evicts tensors that have bytes in their files. Tensors that cannot be evicted stay; returns the first
   /// error after all others are evicted.
   [[nodiscard]] Result<void> evict(std::span<const std::size_t> tensors);
 
