@@ -940,7 +940,7 @@ typedef enum ht_loss_kind {
   HT_LOSS_ROUNDING = 2    // values of a tensor are rounded
 } ht_loss_kind;
 
-/// Data that the target's format cannot hold.
+/// Data that the conversion does not keep.
 typedef struct ht_loss {
   ht_loss_kind kind;
   int is_allowed;

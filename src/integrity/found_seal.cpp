@@ -82,11 +82,11 @@ Result<Seal> read_seal(const Path& path, io::Port* optional_port) {
     }
     const io::FileSource& file = **opened;
     if (file.stat().bytes > Seal::max_bytes) {
-      return fail(Error(ErrorCode::bad_seal, "seal_file_size_within_limit",
-                        format_text("has {} bytes, more than the limit of {} bytes", file.stat().bytes,
-                                    Seal::max_bytes))
-                      .at_path(path.native())
-                      .with_hint("replace the seal with `htensor seal --force`"));
+      return fail(
+          Error(ErrorCode::bad_seal, "seal_file_size_within_limit",
+                format_text("seal has {} bytes but the limit is {}", file.stat().bytes, Seal::max_bytes))
+              .at_path(path.native())
+              .with_hint("replace the seal with `htensor seal --force`"));
     }
     std::vector<std::byte> bytes(static_cast<std::size_t>(file.stat().bytes));
     HT_TRY(file.read(0, bytes));

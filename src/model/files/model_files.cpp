@@ -46,9 +46,9 @@ Result<std::optional<ShardIndex>> read_index(const Path& path, const OpenOptions
   }
   if (file_bytes > max_bytes) {
     return fail(Error(ErrorCode::header_too_large, "index_size_within_limit",
-                      format_text("the index has {} bytes, more than the limit of {}", file_bytes, max_bytes))
+                      format_text("index has {} bytes but the limit is {}", file_bytes, max_bytes))
                     .at_path(path.native())
-                    .with_hint("raise the limit with --max-header if the model has that many tensors"));
+                    .with_hint("raise the limit with --max-header SIZE if you trust the file"));
   }
   text.resize(static_cast<std::size_t>(file_bytes));
   HT_TRY(file->read(0, text));
@@ -59,7 +59,7 @@ Result<std::optional<ShardIndex>> read_index(const Path& path, const OpenOptions
   const bool has_map = json.find("\"weight_map\"") != json.npos;
   if (!is_index_name(path.native()) && (index || !has_map)) return std::nullopt;
   if (!index) return fail(std::move(index).error().at_path(path.native()));
-  return fail(Error(ErrorCode::bad_header, "index_has_a_weight_map", "the index has no weight_map")
+  return fail(Error(ErrorCode::bad_header, "index_has_a_weight_map", "index has no weight_map")
                   .at_path(path.native())
                   .with_hint("download the index again"));
 }
