@@ -50,7 +50,10 @@ Result<bool> iteration_is_within_goal(const std::filesystem::path& path, std::si
       ++seen;
     }
     const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
-    if (seen != tensors) return ht::fail(ht::Error(ht::ErrorCode::internal));
+    if (seen != tensors)
+      return ht::fail(
+          ht::Error(ht::ErrorCode::internal, "model_iterates_all_tensors",
+                    std::to_string(seen) + " tensors were iterated instead of " + std::to_string(tensors)));
     best = std::min(best, took.count() / static_cast<double>(tensors));
   }
   std::printf("%s: iterating takes %.1f ns per tensor, goal at most 15: %s\n", path.filename().c_str(), best,

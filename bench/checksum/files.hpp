@@ -1,4 +1,4 @@
-// Verifies and loads a sealed file. Timing starts before the file is opened.
+// Verifies, reads and streams a sealed file. Timing starts before the file is opened.
 #pragma once
 
 #include <cstdint>

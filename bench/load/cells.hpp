@@ -8,8 +8,8 @@
 
 namespace ht::bench {
 
-/// The contender that loads with the strategy `read`, into memory of the library. The contender "read" loads
-/// into memory of the caller.
+/// In the cells `all`, the contender that loads with the strategy `read`, into memory of the library. The
+/// contender "read" of these cells loads into memory of the caller.
 inline constexpr const char* own_memory = "read (own memory)";
 
 struct CellOptions {

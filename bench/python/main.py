@@ -203,7 +203,7 @@ def turn(name, path, expected_path):
     if "torch" in name:
         import torch  # noqa: F401
     if "load_file" in name:
-        importlib.import_module("htensor.safetensors.numpy")
+        importlib.import_module(f"htensor.safetensors.{'torch' if 'torch' in name else 'numpy'}")
     begin = time.perf_counter()
     arrays = CONTENDERS[name](path)
     seconds = time.perf_counter() - begin

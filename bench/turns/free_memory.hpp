@@ -6,7 +6,7 @@
 namespace ht::bench {
 
 /// The host of a virtual machine reclaims free memory and returns it slowly, page by page, on access. The
-/// function allocates and touches `bytes`, at most nine tenths of the free memory, and frees them. Later
+/// function allocates and touches `bytes`, at most nine tenths of the available memory, and frees them. Later
 /// allocations get these pages, as on a physical machine.
 void touch_free_memory(std::uint64_t bytes);
 

@@ -29,7 +29,7 @@ namespace {
 constexpr std::size_t lanes = 8;
 constexpr std::size_t step = lanes * sizeof(__m256i);
 constexpr std::size_t line_bytes = 64;
-// The prefetch distance of the library's own kernels.
+// The prefetch distance of the library's CRC-64 kernels for x86.
 constexpr std::size_t prefetch_bytes = 4096;
 
 template <bool prefetch>

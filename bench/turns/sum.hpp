@@ -1,5 +1,5 @@
-// The work of every one-pass contender: it reads each byte and is cheap enough to be limited by memory
-// bandwidth.
+// The work of every one-pass contender except dd: it reads each byte and is cheap enough to be limited by
+// memory bandwidth.
 #pragma once
 
 #include <cstdint>

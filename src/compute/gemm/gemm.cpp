@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/format_text.hpp"
 #include "base/workers.hpp"
 #include "compute/gemm/gemm_blas.hpp"
 #include "compute/gemm/gemm_kernel.hpp"
@@ -184,7 +185,7 @@ Result<void> multiply_by_kernel(const Matrix<const T>& a, const Matrix<const T>&
   jobs.run = [&](std::size_t job, std::size_t worker) -> Result<void> {
     auto& buffer = buffers[worker];
     if (!buffer) buffer.reset(std::aligned_alloc(64, buffer_bytes));
-    if (!buffer) return fail(Error(ErrorCode::out_of_memory));
+    if (!buffer) return fail(out_of_memory(buffer_bytes));
     // Jobs go down a column of blocks first, so that concurrent jobs share columns of b.
     const std::int64_t row = static_cast<std::int64_t>(job) % blocks_down * block_rows;
     const std::int64_t column = static_cast<std::int64_t>(job) / blocks_down * block_columns<T>;

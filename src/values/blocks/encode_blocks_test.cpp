@@ -54,7 +54,7 @@ Floats round_trip(const Encoding& encoding, const Floats& values) {
   return decode(encoding, encode(encoding, values));
 }
 
-// A random generator whose numbers are the same on every machine.
+// A random generator whose bits are the same on every machine.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
