@@ -123,7 +123,7 @@ class Strategy {
   struct ReleaseDone {};
   /// The request failed and changed nothing.
   struct RequestFailed {
-    /// Shared by requests that failed together.
+    /// One object for all requests of a failed `load`.
     std::shared_ptr<const Error> error;
   };
   using Answer = std::variant<MapDone, LoadDone, AdviseDone, ReleaseDone, RequestFailed>;

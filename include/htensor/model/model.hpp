@@ -94,8 +94,8 @@ class Model {
   /// Opens a file of any format, any part of a split GGUF, the index of a sharded model, or a folder that
   /// holds one model; files may be symbolic links. A numbered safetensors shard opens alone. A folder with
   /// several models is `not_found`, and the error names them; `models_in` lists them. `open_failed`,
-  /// `bad_magic` for an unknown format, `missing_shard`, `truncated`, and the errors of the parser of the
-  /// format.
+  /// `bad_magic` for an unknown format, `missing_shard`, `truncated`, `changed_underfoot` if other programs
+  /// replace a set again and again, and the errors of the parser of the format.
   [[nodiscard]] static Result<Model> open(const std::filesystem::path& path, const OpenOptions& options = {});
 
   /// Opens one file in memory, without a copy. `owner` keeps the bytes alive; if it is empty, the caller
