@@ -1,6 +1,8 @@
 #include "c/metadata.hpp"
 
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <utility>
@@ -57,6 +59,12 @@ const void* copy_items(const MetaValue::Array& array, Memory& memory) {  // NOLI
   return copy;
 }
 
+template <class Number>
+std::string digits_of(Number number) {
+  std::array<char, 32> digits{};  // the longest is that of a double: 24 characters
+  return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr};
+}
+
 // Appends the stored form of an ht_value.
 class ValueWriter {
  public:
@@ -83,7 +91,10 @@ class ValueWriter {
   template <class T>
   Result<void> scalar(const ht_value& value) {
     if constexpr (std::is_floating_point_v<T>) {
-      number(static_cast<T>(value.as.f64));
+      const auto stored = static_cast<T>(value.as.f64);
+      if (std::isinf(stored) && !std::isinf(value.as.f64))
+        return outside<double>(value.as.f64, std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max());
+      number(stored);
       return {};
     } else if constexpr (std::is_signed_v<T>) {
       return integer<T>(value.as.i64, INT64_C(0) + std::numeric_limits<T>::max());
@@ -95,13 +106,17 @@ class ValueWriter {
 
   template <class T, class Wide>
   Result<void> integer(Wide value, Wide max) {
-    if (value > max || value < Wide{std::numeric_limits<T>::min()}) {
-      return fail(ErrorCode::dtype_mismatch, "number_fits_its_type",
-                  "number " + std::to_string(value) + " is outside the range " +
-                      std::to_string(Wide{std::numeric_limits<T>::min()}) + " to " + std::to_string(max));
-    }
+    constexpr Wide min = std::numeric_limits<T>::min();
+    if (value > max || value < min) return outside(value, min, max);
     number(static_cast<T>(value));
     return {};
+  }
+
+  template <class Number>
+  static Result<void> outside(Number value, Number min, Number max) {
+    return fail(
+        ErrorCode::dtype_mismatch, "number_fits_its_type",
+        "number " + digits_of(value) + " is outside the range " + digits_of(min) + " to " + digits_of(max));
   }
 
   Result<void> text(const ht_string& text) {

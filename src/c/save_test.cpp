@@ -1,4 +1,6 @@
+#include <cmath>
 #include <htensor/model/model.hpp>
+#include <limits>
 
 #include "c/c_test.hpp"
 #include "format/gguf/gguf_test_file.hpp"
@@ -182,6 +184,32 @@ TEST_F(CSave, number_fits_its_type) {
   item.value.count = 1;
   item.value.as.items = nullptr;
   EXPECT_EQ(try_save({tensor}, &options), HT_BAD_STATE);
+}
+
+TEST_F(CSave, number_beyond_the_range_of_f32_is_refused) {
+  const auto tensor = dense("t", HT_F32, two_by_three_, floats_);
+  ht_metadata_item item{{"k", 0}, {HT_VALUE_F32, HT_VALUE_U8, 0, {}}};
+  auto options = sized<ht_save_options>();
+  options.metadata = &item;
+  options.metadata_count = 1;
+  for (const double number : {1e300, -1e300, 3.4028236e38}) {
+    item.value.as.f64 = number;
+    EXPECT_EQ(try_save({tensor}, &options), HT_DTYPE_MISMATCH) << number;
+    EXPECT_EQ(failed_.rule(), "number_fits_its_type") << number;
+  }
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  constexpr double max = std::numeric_limits<float>::max();
+  int files = 0;
+  for (const double number : {0.1, max, -max, infinity, -infinity, std::nan("")}) {
+    item.value.as.f64 = number;
+    const auto name = std::to_string(files++) + ".gguf";
+    save(name, {tensor}, &options);
+    const auto saved = open(name);
+    const ht_metadata_item* read = nullptr;
+    ASSERT_EQ(ht_model_metadata_get(saved.get(), "k", 0, &read, failed_.out()), HT_OK) << failed_;
+    EXPECT_EQ(std::isnan(read->value.as.f64), std::isnan(number));
+    if (!std::isnan(number)) EXPECT_EQ(read->value.as.f64, static_cast<double>(static_cast<float>(number)));
+  }
 }
 
 TEST_F(CSave, items_have_the_type_of_their_array) {
