@@ -1102,7 +1102,7 @@ HT_C_API ht_status ht_save(const char* target, const ht_tensor_to_save* tensors,
                            ht_error** error);
 /// Writes to memory the bytes that ht_save would write to a file. `options->convert->format` is required.
 /// `allocate` is called once with the size of the file and returns memory of the caller, or NULL for
-/// HT_OUT_OF_MEMORY. Shards, a seal and MLIR are HT_BAD_STATE.
+/// HT_OUT_OF_MEMORY. Shards, a seal, MLIR and a dry run are HT_BAD_STATE.
 HT_C_API ht_status ht_save_to_memory(const ht_tensor_to_save* tensors, size_t tensor_count,
                                      const ht_save_options* options,
                                      void* (*allocate)(void* context, size_t bytes), void* context,

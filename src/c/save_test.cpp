@@ -371,6 +371,19 @@ TEST_F(CSave, save_to_memory_needs_a_format_and_memory_and_refuses_seal_shards_a
   EXPECT_EQ(buffer.calls, 0);
 }
 
+TEST_F(CSave, dry_run_needs_a_target) {
+  const auto tensor = dense("w", HT_F32, two_by_three_, floats_);
+  Buffer buffer;
+  auto convert = sized<ht_convert_options>();
+  convert.format = "safetensors";
+  convert.dry_run = 1;
+  auto options = sized<ht_save_options>();
+  options.convert = &convert;
+  EXPECT_EQ(ht_save_to_memory(&tensor, 1, &options, grow, &buffer, failed_.out()), HT_BAD_STATE);
+  EXPECT_EQ(failed_.rule(), "dry_run_needs_a_target");
+  EXPECT_EQ(buffer.calls, 0);
+}
+
 TEST_F(CSave, mlir_module_needs_a_model) {
   const auto tensor = dense("w", HT_F32, two_by_three_, floats_);
   auto convert = sized<ht_convert_options>();
