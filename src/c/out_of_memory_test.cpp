@@ -7,7 +7,9 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <stdexcept>
 
+#include "c/boundary/boundary.hpp"
 #include "c/c_test.hpp"
 #include "c/dlpack.hpp"
 #include "format/gguf/gguf_test_file.hpp"
@@ -282,6 +284,22 @@ TEST_F(COutOfMemory, every_function_returns_out_of_memory) {
   });
   const testing::AllocationLimit none(0);
   EXPECT_EQ(ht_cancel_create(), nullptr);
+}
+
+TEST_F(COutOfMemory, exception_is_reported_without_memory_for_its_text) {
+  const std::runtime_error exception("a text that is too long to fit into a short string");
+  for (int allowed = 0; allowed < 4; ++allowed) {
+    ht_error* error = nullptr;
+    ht_status status = HT_OK;
+    {
+      const testing::AllocationLimit limit(allowed);
+      status = c::call(&error, [&]() -> Result<void> { throw exception; });
+    }
+    EXPECT_EQ(status, HT_INTERNAL);
+    EXPECT_EQ(ht_error_code(error), HT_INTERNAL);
+    EXPECT_STRNE(ht_error_text(error), "");
+    ht_error_free(error);
+  }
 }
 
 // Each call uses a new model, because a model keeps its mappings and metadata after the first call.

@@ -71,6 +71,15 @@ struct ErrorParts {
   std::size_t bytes = sizeof(ht_error);
 };
 
+// An `internal` error without its message if memory for the message cannot be allocated.
+Error internal_error(const char* message) noexcept {
+  try {
+    return {ErrorCode::internal, "", message};
+  } catch (const std::exception&) {
+    return Error(ErrorCode::internal);
+  }
+}
+
 }  // namespace
 
 ht_status report(const Error& error, ht_error** out) noexcept {
@@ -93,7 +102,7 @@ ht_status report_exception(ht_error** out) noexcept {
   } catch (const std::length_error&) {  // more than a container could ever hold
     return report(Error(ErrorCode::out_of_memory), out);
   } catch (const std::exception& exception) {
-    return report(Error(ErrorCode::internal, "", exception.what()), out);
+    return report(internal_error(exception.what()), out);
   } catch (...) {
     return report(Error(ErrorCode::internal), out);
   }
