@@ -909,8 +909,6 @@ typedef struct ht_convert_options {
   int plain;
   /// Leaves out all metadata; it then does not count as lost.
   int skip_metadata;
-  /// Writes an empty `__metadata__` if there are no keys: safetensors only.
-  int empty_metadata;
   /// Splits the model into files of about this many bytes; 0 writes one file.
   uint64_t shard_bytes;
   /// Losses to allow; any other loss is HT_WOULD_LOSE. `lossy` allows all three.
@@ -932,6 +930,8 @@ typedef struct ht_convert_options {
   const char* scope;
   uint64_t inline_below;
   const ht_work* work;
+  /// Writes an empty `__metadata__` if there are no keys: safetensors only.
+  int empty_metadata;
 } ht_convert_options;
 
 typedef enum ht_loss_kind {

@@ -1,6 +1,7 @@
 // The numbers in htensor.h equal those of the C++ library.
 #include <htensor/htensor.h>
 
+#include <cstddef>
 #include <htensor/convert/convert.hpp>
 #include <htensor/convert/diff.hpp>
 #include <htensor/dtype/dtypes.hpp>
@@ -180,6 +181,9 @@ static_assert(same(HT_ROUND_NEAREST_EVEN, 1 + static_cast<int>(Rounding::Mode::n
 static_assert(sizeof(ht_string) == 16 && sizeof(ht_value) == 32 && sizeof(ht_metadata_item) == 48 &&
               sizeof(ht_slice) == 24 && sizeof(ht_digest) == 40 && sizeof(ht_residency) == 32 &&
               sizeof(ht_rename) == 16 && sizeof(ht_type_rule) == 16 && sizeof(ht_metadata_edit) == 32);
+
+// New fields are appended, so that older programs work with newer libraries.
+static_assert(offsetof(ht_convert_options, empty_metadata) > offsetof(ht_convert_options, work));
 
 }  // namespace
 }  // namespace ht::htensor_h_test
