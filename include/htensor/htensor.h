@@ -885,7 +885,8 @@ typedef struct ht_convert_options {
   /// The tensors to convert, by their names in the source.
   const ht_filter* filter;
   /// The first rename that matches a name applies, and the first type rule that matches the name and, with a
-  /// wildcard, the type of the tensor. HT_NOT_FOUND for a rename or a rule that applies to no tensor.
+  /// wildcard, the type of the tensor. Type rules without a wildcard come before all others. HT_NOT_FOUND for
+  /// a rename or a rule that applies to no tensor.
   const ht_rename* renames;
   size_t rename_count;
   const ht_type_rule* types;

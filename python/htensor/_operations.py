@@ -387,7 +387,8 @@ def convert(
     rename            patterns to new names, one * on each side: {"model.*": "*"}
     cast, quantize    patterns to types: {"*": "BF16"}, {"blk.*": "Q8_0"}; the first pattern applies that matches the
                       name and, if it has a wildcard, fits the tensor: wildcards skip integers, and for a block
-                      encoding also norms and biases. Patterns of `quantize` come before patterns of `cast`
+                      encoding also norms and biases. Patterns without a wildcard come before all others, then
+                      patterns of `quantize` before patterns of `cast`
     dequantize        decodes block encodings: True is F32; or "F16", "BF16"
     round             allows rounding: True or "nearest_even", "toward_zero", "stochastic" (with `seed`)
     saturate          values beyond the largest finite one become the largest finite one

@@ -169,8 +169,9 @@ struct ConvertOptions {
   bool share_blocks = false;
   /// Whether an IRPA file stores dtypes and shapes of its tensors, in the form that IREE's tools read.
   bool tensor_notes = true;
-  /// For each tensor, the first rule applies that matches its name and, with a wildcard, its type. A rule
-  /// that applies to no tensor is `not_found`, an unknown type `bad_dtype`.
+  /// For each tensor, the first rule applies that matches its name and, with a wildcard, its type. Rules
+  /// without a wildcard come before all others. A rule that applies to no tensor is `not_found`, an unknown
+  /// type `bad_dtype`.
   std::vector<TypeRule> types{};
   /// Encoded tensors that no rule changes are decoded to this dtype; if empty, they stay encoded. `bad_dtype`
   /// for a name that is not a dtype, such as that of a block encoding.
@@ -306,8 +307,8 @@ class CheckedPlan {
 
 /// Checks the plan, then writes the files. Errors of `check_plan`; `changed_underfoot` also if a file of the
 /// model changes meanwhile; `write_failed`, `no_space`, `cancelled`; `in_use` while another program writes
-/// the same set. The last step is the fsync of the folder (a single file) or the removal of old files (a set).
-/// If only that step fails, the Error is returned although all new files and their seal are in place.
+/// the same set. The last step is the fsync of the folder (a single file) or the removal of old files (a
+/// set). If only that step fails, the Error is returned although all new files and their seal are in place.
 ///
 /// A sharded plan that replaces a set removes the old shards: the files that the old index names or, without
 /// an index, the files that are numbered as shards of the same name. Other files stay.

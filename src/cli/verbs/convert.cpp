@@ -300,8 +300,10 @@ Action register_convert(CLI::App& verb) {
   add_choice(verb, "--to", options->convert.format, formats, "Format of DST; default: by DST's extension");
   add_filter(verb, options->convert.filter);
   add_texts(verb, "--rename A=B", options->renames, "Rename tensors; * in A and B stands for the same text");
-  add_texts(verb, "--cast GLOB=DTYPE", options->casts,
-            "Change the dtype of tensors; a wildcard leaves out integers if DTYPE is floating-point");
+  add_texts(
+      verb, "--cast GLOB=DTYPE", options->casts,
+      "Change the dtype of tensors; a wildcard leaves out integers if DTYPE is floating-point, and comes "
+      "after exact names, also those of --quantize");
   add_flag(verb, "--round", options->apply.round, "Allow --cast to round values that DTYPE does not hold");
   add_choice_flag(
       verb, "--dequantize", options->convert.dequantize, {"F32", "F16", "BF16"},

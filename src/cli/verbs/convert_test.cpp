@@ -406,6 +406,17 @@ TEST_F(Cli, convert_cast_rounds_only_if_allowed) {
   EXPECT_EQ(run("diff m.ht c.safetensors --tolerance 0").status, 0);
 }
 
+TEST_F(Cli, convert_casts_a_named_tensor_that_a_wildcard_would_quantize) {
+  ASSERT_EQ(run("synth q4.gguf --preset llama-1b-q4_k_m --size 9M -q").status, 0);
+  ASSERT_EQ(run("convert q4.gguf f.gguf --dequantize -q").status, 0);
+  const auto done =
+      run("convert f.gguf a.gguf --cast blk.0.attn_q.weight=F16 --quantize '*=Q8_0' --round -q");
+  EXPECT_EQ(done.status, 0) << done.err;
+  const auto listed = run("ls a.gguf --jsonl").out;
+  EXPECT_THAT(listed, HasSubstr(R"("name":"blk.0.attn_q.weight","dtype":"F16")"));
+  EXPECT_THAT(listed, HasSubstr(R"("name":"blk.0.attn_k.weight","dtype":"Q8_0")"));
+}
+
 TEST_F(Cli, dry_run_marks_converted_parts) {
   const auto plan = run("convert m.ht b.safetensors --cast m=F64 --dry-run");
   EXPECT_EQ(plan.status, 0) << plan.err;

@@ -65,6 +65,7 @@ bool is_exact_pattern(std::string_view pattern) {
 }
 
 struct Rule {
+  const ConvertOptions::TypeRule* given = nullptr;
   NameFilter filter;
   ElementType type;
   bool is_exact = false;  // no wildcard
@@ -156,12 +157,18 @@ Result<void> change_type(TargetTensor& tensor, const ElementType& to, const Roun
 
 Result<void> change_types(std::span<TargetTensor> tensors, const ConvertOptions& options,
                           const std::function<Loss&(const TargetTensor&, Loss::Kind, const Error&)>& lost) {
+  // Rules for one tensor come first: each would apply to none after a wildcard that matches its tensor.
   std::vector<Rule> rules;
-  for (const auto& rule : options.types) {
-    const auto type = HT_TRY(type_named(rule.type));
-    rules.push_back(
-        {.filter = NameFilter(rule.pattern), .type = type, .is_exact = is_exact_pattern(rule.pattern)});
-    HT_TRY(rules.back().filter.check());
+  std::ptrdiff_t exact_rules = 0;
+  for (const auto& given : options.types) {
+    const auto type = HT_TRY(type_named(given.type));
+    Rule rule{.given = &given,
+              .filter = NameFilter(given.pattern),
+              .type = type,
+              .is_exact = is_exact_pattern(given.pattern)};
+    HT_TRY(rule.filter.check());
+    const auto at = rule.is_exact ? rules.begin() + exact_rules++ : rules.end();
+    rules.insert(at, std::move(rule));
   }
   std::optional<ElementType> dequantized;
   if (!options.dequantize.empty()) dequantized = HT_TRY(decoded_type(options.dequantize));
@@ -194,12 +201,11 @@ Result<void> change_types(std::span<TargetTensor> tensors, const ConvertOptions&
              .with_hint(format_text("cast to {}", from.is_block_encoded() ? F32::name : from.name)))
         .change = change_text(before, tensor.entry);
   }
-  for (std::size_t i = 0; i < rules.size(); ++i) {
-    if (rules[i].is_used) continue;
+  for (const auto& rule : rules) {
+    if (rule.is_used) continue;
     return fail(
         Error(ErrorCode::not_found, "type_rule_changes_a_tensor",
-              format_text("'{}={}' changes no tensor", to_utf8(options.types[i].pattern),
-                          options.types[i].type))
+              format_text("'{}={}' changes no tensor", to_utf8(rule.given->pattern), rule.given->type))
             .with_hint("list the tensors with `htensor ls`; a wildcard does not convert integers to a "
                        "floating-point dtype or to blocks, and does not encode norms, biases and rows "
                        "that are not whole blocks"));

@@ -107,6 +107,19 @@ TEST_F(ChangeTypes, wildcards_skip_integers) {
   EXPECT_EQ(type_of(named, "w"), "F32");
 }
 
+TEST_F(ChangeTypes, exact_names_come_before_wildcards) {
+  const auto source =
+      make_model("a", "safetensors", {f32("w", {2, 32}), f32("head", {2, 32}), f32("b", {4})});
+  const ConvertOptions options{.types = {{"*", "Q8_0"}, {"*", "F64"}, {"head", "F16"}, {"head*", "BF16"}}};
+  testing::expect_refusal(convert(source, folder_ / "b.gguf", options), ErrorCode::not_found,
+                          "type_rule_changes_a_tensor");
+  const auto mixed =
+      converted(source, "b.gguf", {.types = {{"*", "Q8_0"}, {"*", "F64"}, {"head", "F16"}}}, {.round = true});
+  EXPECT_EQ(type_of(mixed, "head"), "F16");
+  EXPECT_EQ(type_of(mixed, "w"), "Q8_0");
+  EXPECT_EQ(type_of(mixed, "b"), "F64");
+}
+
 TEST_F(ChangeTypes, escaped_names_are_not_wildcards) {
   const std::string name = "a[0]*\\";
   const auto source = make_model(
