@@ -156,13 +156,17 @@ std::string usage_text(const CLI::ParseError& error) {
 
 Exit report_bad_usage(const CLI::ParseError& error, const CLI::App& app, bool json) {
   const std::string help_hint = fmt::format("see `{} --help`", app.get_name());
-  const auto extra = app.remaining();
+  auto extra = app.remaining();
+  // All words after "--" are arguments.
+  const auto options_end = std::ranges::find(extra, "--");
   // An unknown option is reported first: its misspelling may be the reason that a required one is missing.
-  const auto option = std::ranges::find_if(extra, [](const auto& word) { return word.starts_with('-'); });
-  if (option != extra.end()) {
+  const auto option =
+      std::find_if(extra.begin(), options_end, [](const auto& word) { return word.starts_with('-'); });
+  if (option != options_end) {
     return report_bad_usage(fmt::format("unknown option '{}'", *option),
                             hint_for_option(app, *option, help_hint), json);
   }
+  if (options_end != extra.end()) extra.erase(options_end);
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !extra.empty()) {
     return report_bad_usage(fmt::format("unexpected argument '{}'", extra.front()), help_hint, json);
   }
@@ -304,8 +308,10 @@ Error interruption(std::string_view progress) {
 int run(int argc, const char* const* argv) {
   const auto arguments = std::span(argv, static_cast<std::size_t>(argc)).subspan(argc > 0 ? 1 : 0);
   // Needed before the options are parsed, because an error in them may be reported as JSON.
-  const bool json = std::ranges::any_of(
-      arguments, [](std::string_view word) { return word == "--json" || word == "--jsonl"; });
+  // All words after "--" are arguments.
+  const auto options_end = std::ranges::find(arguments, std::string_view("--"));
+  const bool json = std::any_of(arguments.begin(), options_end,
+                                [](std::string_view word) { return word == "--json" || word == "--jsonl"; });
   try {
     const std::size_t at = find_verb(arguments);
     if (at == arguments.size()) return finish(run_verb(nullptr, arguments, at, json));

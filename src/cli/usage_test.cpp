@@ -103,6 +103,17 @@ TEST_F(CliUsage, a_misspelled_option_gets_a_suggestion) {
               HasSubstr("--sort: may be given only once [usage]"));
 }
 
+TEST_F(CliUsage, words_after_two_dashes_are_arguments) {
+  EXPECT_THAT(run("meta none.gguf set k -- --json").err, StartsWith("htensor: none.gguf: "));
+  EXPECT_EQ(run("meta none.gguf set k -- --json").out, "");
+  EXPECT_EQ(run("show none.ht x -- --json").err,
+            "htensor: unexpected argument '--json' [usage]\n  hint: see `htensor show --help`\n");
+  EXPECT_EQ(run("show none.ht x --jsn -- y").err,
+            "htensor: unknown option '--jsn' [usage]\n  hint: did you mean '--json'?\n");
+  EXPECT_THAT(run("show none.ht x --json -- --text").out,
+              HasSubstr(R"("message":"unexpected argument '--text'")"));
+}
+
 TEST_F(CliUsage, global_options_may_stand_before_the_verb) {
   const auto outcome = run("--json --progress never ls m.ht");
   EXPECT_EQ(outcome.status, 0) << outcome.err;
