@@ -50,7 +50,7 @@ Result<void> check_may_replace(const SealLocation& location, const std::vector<P
   std::set<Path> ours;
   for (const auto& path : paths) ours.insert(path.lexically_normal());
   for (const auto& path : sealed_paths(*before, location)) {
-    if (ours.contains(path.lexically_normal()) || !port.stat(path)) continue;
+    if (ours.contains(path.lexically_normal()) || !HT_TRY(file_exists(path, port))) continue;
     return fail(
         Error(ErrorCode::already_exists, "existing_seal_is_of_this_model",
               format_text("is the seal of other files, such as '{}'", to_utf8(path.filename().string())))

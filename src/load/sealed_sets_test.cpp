@@ -120,6 +120,27 @@ TEST_F(SealedSet, existing_seal_is_of_this_model) {
   EXPECT_TRUE(ht::seal(model));
 }
 
+TEST_F(SealedSet, seal_of_files_that_cannot_be_examined_is_kept) {
+  const auto other = folder_ / "other.safetensors.index.json";
+  write_file(folder_ / "x.safetensors", noise_file("safetensors", {5}));
+  write_file(other, testing::index_text({{"t0", "x.safetensors"}}));
+  const auto before = read_file(folder_ / "model.htseal");
+  model_.reset();
+  // Only part0 is left of the sealed set.
+  for (const auto* const name : {"part1.safetensors", "model.safetensors.index.json"})
+    std::filesystem::remove(folder_ / name);
+  bool has_failed = true;
+  for (int nth = 0; has_failed; ++nth) {
+    testing::FaultyPort port;
+    const auto model = Model::open(other, {.port = &port}).value();
+    const int failing = port.count(testing::Call::stat_path) + nth;
+    port.fail_at(testing::Call::stat_path, failing, std::errc::io_error);
+    ASSERT_FALSE(ht::seal(model)) << nth;
+    EXPECT_EQ(read_file(folder_ / "model.htseal"), before) << nth;
+    has_failed = port.count(testing::Call::stat_path) > failing;
+  }
+}
+
 TEST_F(SealedSet, seal_is_found_for_each_file_of_the_set) {
   const auto found = compare_with_seal(folder_ / "part1.safetensors");
   ASSERT_TRUE(found) << to_string(found.error());

@@ -149,6 +149,22 @@ TEST_F(SetFolder, set_has_one_writer) {
   EXPECT_TRUE(SetLock::acquire(folder_ / "n.safetensors", port_)) << "a set of another name";
 }
 
+TEST_F(SetFolder, lock_is_refused_if_the_journal_cannot_be_examined) {
+  const auto member = folder_ / "m.safetensors";
+  int stats = 0;
+  {
+    const auto lock = SetLock::acquire(member, port_);
+    ASSERT_TRUE(lock);
+    stats = port_.count(testing::Call::stat_path);
+  }
+  FaultyPort port;
+  port.fail_at(testing::Call::stat_path, stats - 1, std::errc::permission_denied);  // that of the journal
+  const auto error =
+      testing::refusal(SetLock::acquire(member, port), ErrorCode::write_failed, "target_can_be_examined");
+  EXPECT_EQ(error.path(), (folder_ / ".htensor-m.safetensors.journal").string());
+  EXPECT_TRUE(folder_.names().empty()) << "the lock file was not removed";
+}
+
 TEST_F(SetFolder, set_is_unchanged_while_opening) {
   const auto index = folder_ / "m.safetensors.index.json";
   const std::string text = R"({"weight_map":{"a":"m-00001-of-00001.safetensors"}})";

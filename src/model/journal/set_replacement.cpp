@@ -249,7 +249,7 @@ Result<SetLock> SetLock::acquire(const Path& member, io::Port& port) {
     auto file = HT_TRY(io::AtomicFile::create_locked(lock_path(member), journal, port));
     if (!file) break;
     // Another writer may have renamed its lock file to the journal between the two calls.
-    if (!port.stat(journal)) return SetLock(*std::move(file), set_name_of(member));
+    if (!HT_TRY(file_exists(journal, port))) return SetLock(*std::move(file), set_name_of(member));
   }
   return fail(in_use(member));
 }
