@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/format_text.hpp"
+#include "base/utf8.hpp"
 #include "format/catalog/name_store.hpp"
 
 namespace ht::inline v1 {
@@ -86,7 +87,7 @@ namespace {
 // The rules that entries of every format must satisfy.
 Result<void> check_entry(const Entry& entry, std::span<const std::int64_t> more_dims, std::size_t files) {
   const auto refuse = [&](ErrorCode code, std::string_view rule, std::string_view why) {
-    return fail(Error(code, rule, format_text("tensor '{}': {}", entry.name, why))
+    return fail(Error(code, rule, format_text("tensor '{}': {}", to_utf8(entry.name), why))
                     .at_tensor(entry.name)
                     .with_hint("correct the entry before adding it"));
   };

@@ -160,6 +160,14 @@ TEST(Catalog, dims_are_not_negative_in_a_catalog) {
   expect_refusal({.name = "t", .dims = dims}, ErrorCode::bad_shape, "dims_are_not_negative");
 }
 
+TEST(Catalog, message_about_an_entry_is_utf8) {
+  CatalogBuilder builder("test");
+  const auto added = builder.add({.name = "t\xff", .file = 1});
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.error().message(),
+            "tensor 't\uFFFD': file number 1 is out of range; the catalog has 1 files");
+}
+
 TEST(Catalog, copies_are_independent) {
   auto catalog = catalog_of({"a"});
   const Catalog copy = catalog;
