@@ -37,7 +37,9 @@ std::span<const std::int64_t> AnyTensor::dims() const noexcept {
 
 Result<std::vector<std::int64_t>> AnyTensor::strides() const {
   return without_bad_alloc([&]() -> Result<std::vector<std::int64_t>> {
-    std::vector<std::int64_t> strides(type().is_dense() ? entry().dims.size() : 0);
+    std::vector<std::int64_t> strides;
+    if (!type().is_dense()) return strides;
+    strides.resize(entry().dims.size());
     fill_strides(strides);
     return strides;
   });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <htensor/format/format.hpp>
 #include <htensor/model/model.hpp>
 #include <numeric>
 #include <ranges>
@@ -111,6 +112,32 @@ TEST_F(AnyTensors, have_strides_of_every_order) {
   const auto splat = only(irpa_file({{.name = "t", .note = note, .length = 12, .pattern = "ab"}}));
   EXPECT_EQ(splat.strides().value(), (Strides{0, 0}));
   EXPECT_EQ(only(irpa_file({{.name = "t", .length = 5}}, "hello")).strides().value(), Strides{});
+  const auto q4_k =
+      R"(TENSORv0:{"type": "Tensor", "dtype": "uint8", "shape": [288], "encoding": "Q4_K", "logical_shape": [2, 256]})";
+  const auto blocks = only(irpa_file({{.name = "t", .note = q4_k, .length = 288}}, std::string(288, 'b')));
+  EXPECT_EQ(blocks.strides().value(), Strides{});
+}
+
+// A user-defined format of one tensor [4, 4] in 16 bytes, of a dtype that the caller did not pass.
+Result<ParseResult> parse_unknown_dtype(const FileParts& /*seen*/, std::uint64_t /*file_bytes*/,
+                                        const ParseOptions& /*options*/) {
+  const std::int64_t dims[] = {4, 4};
+  CatalogBuilder builder("unknown");
+  HT_TRY(builder.add({.name = "t", .dtype = user_tag(9), .dims = dims, .bytes = 16}));
+  return std::move(builder).build();
+}
+
+TEST_F(AnyTensors, of_unknown_dtypes_have_no_strides) {
+  write_file(path_, "0123456789abcdef");
+  const Format format{.name = "unknown",
+                      .extension = ".unknown",
+                      .looks_like = [](Bytes, std::uint64_t) { return true; },
+                      .parse = parse_unknown_dtype};
+  const auto model = Model::open(path_, {.formats = {format}}).value();
+  const auto tensor = model.at(0).value();
+  EXPECT_EQ(dims_of(tensor), (std::vector<std::int64_t>{4, 4}));
+  EXPECT_EQ(tensor.strides().value(), std::vector<std::int64_t>{});
+  EXPECT_EQ(copied(tensor), "0123456789abcdef");
 }
 
 TEST_F(AnyTensors, are_copied_row_major_and_little_endian) {
