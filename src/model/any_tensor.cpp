@@ -279,11 +279,13 @@ Result<AnyTensor> AnyTensor::slice(std::int64_t begin, std::int64_t end) const {
   return without_bad_alloc([&]() -> Result<AnyTensor> {
     const ElementType element = type();
     const auto whole = dims();
-    if (whole.empty()) {
+    // The position of a row is unknown without the width of an element.
+    if (whole.empty() || !element.is_known()) {
+      const auto* const reason = element.is_known() ? "is a scalar and cannot be sliced"
+                                 : whole.empty()    ? "has an unknown shape"
+                                                    : "has an unknown dtype and cannot be sliced";
       return fail(located(Error(ErrorCode::bad_shape, "sliced_tensors_have_rows",
-                                element.is_known()
-                                    ? format_text("tensor '{}' is a scalar and cannot be sliced", name())
-                                    : format_text("tensor '{}' has an unknown shape", name()))
+                                format_text("tensor '{}' {}", name(), reason))
                               .with_hint("use the whole tensor")));
     }
     const auto count = HT_TRY(located(layout::count_slice(whole[0], begin, end, 1)));

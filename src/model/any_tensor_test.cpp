@@ -127,7 +127,7 @@ Result<ParseResult> parse_unknown_dtype(const FileParts& /*seen*/, std::uint64_t
   return std::move(builder).build();
 }
 
-TEST_F(AnyTensors, of_unknown_dtypes_have_no_strides) {
+TEST_F(AnyTensors, of_unknown_dtypes_have_no_strides_and_are_not_sliced) {
   write_file(path_, "0123456789abcdef");
   const Format format{.name = "unknown",
                       .extension = ".unknown",
@@ -138,6 +138,8 @@ TEST_F(AnyTensors, of_unknown_dtypes_have_no_strides) {
   EXPECT_EQ(dims_of(tensor), (std::vector<std::int64_t>{4, 4}));
   EXPECT_EQ(tensor.strides().value(), std::vector<std::int64_t>{});
   EXPECT_EQ(copied(tensor), "0123456789abcdef");
+  const auto error = refusal(tensor.slice(1, 3), ErrorCode::bad_shape, "sliced_tensors_have_rows");
+  EXPECT_TRUE(testing::message_contains(error, "unknown dtype")) << error.message();
 }
 
 TEST_F(AnyTensors, are_copied_row_major_and_little_endian) {

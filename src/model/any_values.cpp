@@ -129,6 +129,12 @@ Result<Selection> AnyTensor::select(std::span<const Slice> slices) const {
                             .with_hint("pass one slice per dimension, or none")));
   }
   const ElementType stored = type();
+  if (!stored.is_known()) {
+    return fail(located(
+        Error(ErrorCode::unsupported_encoding, "selected_elements_have_a_known_dtype",
+              format_text("tensor '{}' has an unknown dtype, so its elements cannot be selected", name()))
+            .with_hint("read the stored bytes with bytes()")));
+  }
   const auto elements = static_cast<std::uint64_t>(HT_TRY(located(layout::count_elements(entry.dims))));
   const std::uint64_t unit = stored.is_block_encoded() ? stored.block_elements : 1;
   const auto bytes = values::stored_bytes(stored, static_cast<std::int64_t>(elements));

@@ -206,6 +206,18 @@ TEST_F(Reads, unknown_types_are_read_whole) {
                  "cast_type_is_known");
 }
 
+TEST_F(Reads, selected_elements_have_a_known_dtype) {
+  const std::int64_t dims[] = {4, 4};
+  const auto tensor = one({.dtype = user_tag(9), .dims = dims, .bytes = 16}, bytes_of("0123456789abcdef"));
+  const Slice rows[] = {{1, 3}, {0, 4}};
+  const auto error =
+      refusal(tensor.read({}, rows), ErrorCode::unsupported_encoding, "selected_elements_have_a_known_dtype");
+  EXPECT_EQ(error.tensor(), "t");
+  std::string text(16, '?');
+  EXPECT_TRUE(tensor.read(std::as_writable_bytes(std::span(text))));
+  EXPECT_EQ(text, "0123456789abcdef");
+}
+
 TEST_F(Reads, can_be_cancelled_and_report_progress) {
   const auto tensor = only(testing::noise_file("safetensors", {1'000'000}));
   auto out = memory_for_floats(1'000'000);

@@ -136,8 +136,8 @@ class AnyTensor {
                                    std::vector<std::byte>& buffer) const&& = delete;
 
   /// The rows [begin, end) of the outermost dimension; shares the bytes. `out_of_bounds`; `bad_shape` for a
-  /// scalar; `misaligned` if the rows do not begin at a byte boundary or are not whole blocks. With packed
-  /// elements, the last byte of `bytes` may contain bits of the next row.
+  /// scalar and for an unknown type; `misaligned` if the rows do not begin at a byte boundary or are not
+  /// whole blocks. With packed elements, the last byte of `bytes` may contain bits of the next row.
   [[nodiscard]] Result<AnyTensor> slice(std::int64_t begin, std::int64_t end) const;
 
   /// Typed elements in place, exactly as stored. `dtype_mismatch` and `shape_mismatch` name the stored type
