@@ -257,10 +257,10 @@ Result<void> AnyTensor::copy_to(MutableBytes into, std::uint64_t begin) const {
     const std::uint64_t first = begin + (rows_ ? rows_->offset : 0);
     if (entry.is_splat()) {
       fill_with(into, entry.splat, first);
-      return {};
+    } else {
+      const auto relayout = HT_TRY(located(relayout_of(entry)));
+      HT_TRY(located(copy_stored(into, relayout.get(), first)));
     }
-    const auto relayout = HT_TRY(located(relayout_of(entry)));
-    HT_TRY(located(copy_stored(into, relayout.get(), first)));
     clear_padding(into, begin);
     return {};
   });

@@ -182,6 +182,27 @@ TEST_F(AnyTensors, splat_is_expanded_from_any_byte_on) {
   EXPECT_EQ(copied(tensor.slice(2, 9).value()), "cdabcda");
 }
 
+TEST_F(AnyTensors, slice_of_a_packed_splat_has_no_bits_of_the_next_row) {
+  write_file(path_, "a splat");
+  const Format format{
+      .name = "splat",
+      .extension = ".splat",
+      .looks_like = [](Bytes, std::uint64_t) { return true; },
+      .parse = [](const FileParts&, std::uint64_t, const ParseOptions&) -> Result<ParseResult> {
+        const std::int64_t dims[] = {3, 3};
+        CatalogBuilder builder("splat");
+        HT_TRY(builder.add(
+            {.name = "t", .dtype = F4::tag, .dims = dims, .bytes = 5, .splat = bytes_of("\x22")}));
+        return std::move(builder).build();
+      }};
+  const auto model = Model::open(path_, {.formats = {format}}).value();
+  const auto row = model.at(0)->slice(0, 1).value();
+  EXPECT_EQ(copied(row), "\x22\x02");
+  std::vector<std::byte> read(2);
+  ASSERT_TRUE(row.read(read));
+  EXPECT_EQ(text_of(read), "\x22\x02");
+}
+
 TEST_F(AnyTensors, splat_has_no_stored_bytes) {
   const auto tensor = only(irpa_file({{.name = "t", .length = 8, .pattern = "a"}}));
   const auto error = refusal(tensor.bytes(), ErrorCode::unsupported_encoding, "splat_has_no_stored_bytes");
