@@ -317,14 +317,17 @@ std::vector<io::FileRange> ResidencyShell::ranges_in_files(std::span<const std::
 }
 
 std::vector<io::FileRange> ResidencyShell::pages_of(std::span<const std::size_t> tensors) const {
-  std::vector<std::int64_t> staying(mapped_.sources().size());
-  for (const Entry& entry : catalog_) {
-    if (bytes_in_file(entry) != 0) ++staying[entry.file];
+  // The list may name a tensor several times.
+  std::vector<bool> is_named(catalog_.size());
+  for (const std::size_t tensor : tensors) is_named[tensor] = true;
+  std::vector<bool> has_staying(mapped_.sources().size());
+  for (std::size_t i = 0; i < catalog_.size(); ++i) {
+    const Entry entry = catalog_[i];
+    if (!is_named[i] && bytes_in_file(entry) != 0) has_staying[entry.file] = true;
   }
-  for (const std::size_t tensor : tensors) --staying[catalog_[tensor].file];
   std::vector<io::FileRange> pages;
   for (const auto& range : ranges_in_files(tensors)) {
-    if (staying[range.file] > 0) {
+    if (has_staying[range.file]) {
       pages.push_back(range);
     } else if (pages.empty() || pages.back().file != range.file) {
       // The page cache drops large folios only as a whole, so the whole file is evicted if no tensor of it

@@ -77,5 +77,20 @@ TEST_F(ResidencyShells, map_of_a_tensor_that_another_thread_loads_meanwhile_keep
   EXPECT_TRUE(shell().resident_memory(0).owner);
 }
 
+TEST(PagesOfTensors, are_those_of_the_file_only_if_no_tensor_of_it_stays) {
+  const auto source = std::make_shared<Hooked>(testing::shard_file({"a", "b"}));
+  const auto model = Model::from_source(source).value();
+  const auto& shell = *ModelAccess::state(model).residency;
+  const Entry a = model.catalog()[0];
+  const auto pages_of = [&](std::initializer_list<std::size_t> tensors) {
+    const auto pages = shell.pages_of(std::vector(tensors));
+    EXPECT_EQ(pages.size(), 1U);
+    return std::pair(pages[0].offset, pages[0].bytes);
+  };
+  EXPECT_EQ(pages_of({0}), std::pair(a.offset, a.bytes));
+  EXPECT_EQ(pages_of({0, 0}), std::pair(a.offset, a.bytes)) << "a tensor that is named twice counts twice";
+  EXPECT_EQ(pages_of({0, 1}), std::pair(std::uint64_t{0}, source->size()));
+}
+
 }  // namespace
 }  // namespace ht::residency_shell_test
