@@ -145,13 +145,26 @@ Result<ModelFiles> open_at(const Path& path, const OpenOptions& options, Attempt
   return fail(std::move(file).error());
 }
 
-// Returns whether the file by which the set was opened has not been replaced since. A writer renames all old
-// files before it puts the first new file in place. So if this file is the same, all files belong to one set.
-bool is_one_set(const Attempt& attempt, const OpenOptions& options) {
-  if (!attempt.stat) return true;
-  const auto now = port_of(options).stat(attempt.view.current_path(attempt.path));
+// Returns whether the path still leads to the file that was opened.
+bool is_same_file(const Path& path, std::uint64_t device, std::uint64_t inode, const Attempt& attempt,
+                  const OpenOptions& options) {
+  const auto now = port_of(options).stat(attempt.view.current_path(path));
   if (!now) return !is_missing(now.error());
-  return now->device == attempt.stat->device && now->inode == attempt.stat->inode;
+  return now->device == device && now->inode == inode;
+}
+
+// Returns whether no file of the set has been replaced since it was opened. A writer renames all old files
+// before it puts the first new file in place, so the file by which the set was opened tells whether a
+// replacement has begun. After a failure the writer renames this file back last, and no name leads to a new
+// file any more. So the other files are compared after this one.
+bool is_one_set(const Attempt& attempt, std::span<const ModelFile> files, const OpenOptions& options) {
+  if (!attempt.stat) return true;
+  if (!is_same_file(attempt.path, attempt.stat->device, attempt.stat->inode, attempt, options)) return false;
+  return std::ranges::all_of(files, [&](const ModelFile& file) {
+    if (!file.source || file.path == attempt.path) return true;
+    const auto opened = file.source->identity();
+    return is_same_file(file.path, opened.device, opened.object, attempt, options);
+  });
 }
 
 // Returns whether the failure may be temporary: a writer may have renamed a file during the open or during
@@ -213,7 +226,8 @@ Result<ModelFiles> open_model_files(const Path& path, const OpenOptions& options
     Attempt attempt{.view = std::move(view)};
     auto model = open_at(path, options, attempt);
     const bool is_single = model && model->files.size() < 2 && !model->index;
-    const bool is_same = is_single || is_one_set(attempt, options);
+    const auto opened = model ? std::span<const ModelFile>(model->files) : std::span<const ModelFile>();
+    const bool is_same = is_single || is_one_set(attempt, opened, options);
     if (model && is_same) return model;
     view = HT_TRY(SetView::of_path(path, port_of(options)));
     // A writer that has finished meanwhile leaves no journal, so changed files are the only sign of it.

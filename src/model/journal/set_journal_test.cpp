@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <htensor/hash/digest.hpp>
 #include <htensor/model/model.hpp>
 
@@ -187,12 +188,45 @@ TEST_F(SetFolder, set_is_unchanged_while_opening) {
   EXPECT_TRUE(Model::open(index, {.port = &port_}));
 }
 
-TEST_F(SetFolder, opening_a_set_without_a_journal_costs_one_stat) {
+// The old index has its name and its inode again, but one shard was opened in between.
+TEST_F(SetFolder, failed_replacement_does_not_mix_old_and_new_shards) {
+  const auto index = folder_ / "m.safetensors.index.json";
+  const auto one = folder_ / "m-00001-of-00002.safetensors";
+  const auto two = folder_ / "m-00002-of-00002.safetensors";
+  write_file(one, testing::shard_file({"a"}, R"("one":"old")"));
+  write_file(two, testing::shard_file({"b"}, R"("two":"old")"));
+  write_file(folder_ / "new-1", testing::shard_file({"a"}, R"("one":"new")"));
+  write_file(folder_ / "new-2", testing::shard_file({"b"}, R"("two":"new")"));
+  write_file(index, testing::index_text({{"a", one.filename()}, {"b", two.filename()}}));
+  const auto move = [&](std::initializer_list<std::array<std::filesystem::path, 2>> renames) {
+    for (const auto& [from, to] : renames)
+      std::filesystem::rename(folder_.path() / from, folder_.path() / to);
+  };
+  bool is_placed = false;
+  bool is_undone = false;
+  port_.before_each([&](testing::Call call, int nth) {
+    // The index is opened twice, then the shards.
+    if (call == testing::Call::open && nth == 3 && !is_placed) {
+      move({{index, "old-index"}, {one, "old-1"}, {two, "old-2"}, {"new-1", one}, {"new-2", two}});
+      is_placed = true;
+    } else if (call == testing::Call::stat_path && is_placed && !is_undone) {
+      move({{two, "new-2"}, {one, "new-1"}, {"old-2", two}, {"old-1", one}, {"old-index", index}});
+      is_undone = true;
+    }
+  });
+  const auto model = Model::open(index, {.port = &port_});
+  ASSERT_TRUE(model) << to_string(model.error());
+  EXPECT_TRUE(is_undone);
+  EXPECT_EQ(model->catalog().metadata().find("one")->text(), "old");
+  EXPECT_EQ(model->catalog().metadata().find("two")->text(), "old");
+}
+
+TEST_F(SetFolder, opening_a_set_without_a_journal_costs_one_stat_per_file) {
   const auto index = folder_ / "m.safetensors.index.json";
   write_file(folder_ / "m-00001-of-00001.safetensors", testing::shard_file({"a"}));
   write_file(index, R"({"weight_map":{"a":"m-00001-of-00001.safetensors"}})");
   ASSERT_TRUE(Model::open(index, {.port = &port_}));
-  EXPECT_EQ(port_.count(testing::Call::stat_path), 1);
+  EXPECT_EQ(port_.count(testing::Call::stat_path), 2);
   EXPECT_EQ(port_.count(testing::Call::list), 0);
   FaultyPort single;
   ASSERT_TRUE(Model::open(folder_ / "m-00001-of-00001.safetensors", {.port = &single}));
