@@ -112,7 +112,7 @@ Result<ModelFiles> open_folder(const Path& folder, const OpenOptions& options, A
     const auto index = HT_TRY(read_index(files[0], options, view));
     return open_indexed(files[0], *index, options, view);
   }
-  auto shards = HT_TRY(open_shards(files, options, view));
+  auto shards = HT_TRY(open_shards(files, files[0].parent_path(), options, view));
   if (const auto split = HT_TRY(split_of(shards[0], options)))
     return join_split(files[0], *split, std::move(shards), options);
   return merge(std::move(shards));
@@ -127,8 +127,9 @@ Result<ModelFiles> open_file(const Path& path, std::shared_ptr<const io::FileSou
     return index ? open_indexed(path, *index, options, view) : std::move(model);
   }
   if (const auto split = HT_TRY(split_of(*model, options))) {
-    const auto paths = paths_in(path.parent_path(), parse_numbered_name(path.filename().string())->names());
-    return join_split(path, *split, HT_TRY(open_shards(paths, options, view)), options);
+    const auto folder = path.parent_path();
+    const auto paths = paths_in(folder, parse_numbered_name(path.filename().string())->names());
+    return join_split(path, *split, HT_TRY(open_shards(paths, folder, options, view)), options);
   }
   return model;
 }

@@ -49,15 +49,17 @@ struct ModelFiles {
 
 // Files that are one model (shard_set.cpp).
 
-/// Fails with `missing_shard`, which names the files, if some do not exist.
+/// Fails with `missing_shard`, which names the files, if some do not exist. All paths are in one folder.
 [[nodiscard]] Result<void> check_all_exist(const std::vector<std::filesystem::path>& paths,
                                            const OpenOptions& options, const SetView& view);
 /// Opens one file with its own catalog, and the files that it refers to. `name` is the final path of a file
 /// that still has a temporary name. A format without tensor names uses the stem of the path.
 [[nodiscard]] Result<ModelFiles> open_one(std::shared_ptr<const io::Source> source,
                                           const OpenOptions& options, const std::filesystem::path& name = {});
-/// Opens these files, in this order. `missing_shard` names the files that do not exist.
+/// Opens these files, in this order. `missing_shard` names the files that do not exist, relative to the
+/// folder of the model.
 [[nodiscard]] Result<std::vector<ModelFiles>> open_shards(const std::vector<std::filesystem::path>& paths,
+                                                          const std::filesystem::path& folder,
                                                           const OpenOptions& options, const SetView& view);
 /// Merges the shards into one model. A metadata key has the value of the first shard with that key; keys that
 /// begin with `excluded_prefix` are dropped. `duplicate_tensor` if two shards have a tensor of the same name.

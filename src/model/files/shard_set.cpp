@@ -11,9 +11,9 @@
 namespace ht::inline v1 {
 namespace {
 
-// A path without a folder is relative to the current one.
-std::string folder_of(const std::filesystem::path& path) {
-  return path.has_parent_path() ? path.parent_path().string() : ".";
+// The parent path of a file in the current folder is empty.
+std::string folder_text(const std::filesystem::path& folder) {
+  return folder.empty() ? "." : folder.string();
 }
 
 // Opens the external data files that the header refers to.
@@ -59,11 +59,11 @@ Result<void> open_external(ModelFiles& model, const OpenOptions& options) {
 }
 
 Error missing_files(const std::vector<std::filesystem::path>& paths, const std::vector<std::string>& missing,
-                    std::error_code cause) {
+                    const std::filesystem::path& folder, std::error_code cause) {
   return Error(ErrorCode::missing_shard, "shards_exist",
                format_text("{} of {} files of this model are missing: {}", missing.size(), paths.size(),
                            name_list(missing)))
-      .at_path(folder_of(paths[0]))
+      .at_path(folder_text(folder))
       .with_cause(cause)
       .with_hint("download the missing files into the same folder");
 }
@@ -95,7 +95,7 @@ Error duplicate_across(const std::vector<ModelFiles>& shards, const Error& error
   }
   return Error(ErrorCode::duplicate_tensor, "shards_share_no_tensor",
                format_text("tensor '{}' is in {} files: {}", name, holders.size(), name_list(holders)))
-      .at_path(folder_of(shards[0].files[0].path))
+      .at_path(folder_text(shards[0].files[0].path.parent_path()))
       .at_tensor(name)
       .with_hint("open one of these files, or an index: they are not shards of one model");
 }
@@ -131,7 +131,7 @@ Result<void> check_all_exist(const std::vector<std::filesystem::path>& paths, co
     cause = stat.error();
   }
   if (missing.empty()) return {};
-  return fail(missing_files(paths, missing, cause));
+  return fail(missing_files(paths, missing, paths[0].parent_path(), cause));
 }
 
 Result<ModelFiles> open_one(std::shared_ptr<const io::Source> source, const OpenOptions& options,
@@ -152,7 +152,8 @@ Result<ModelFiles> open_one(std::shared_ptr<const io::Source> source, const Open
 }
 
 Result<std::vector<ModelFiles>> open_shards(const std::vector<std::filesystem::path>& paths,
-                                            const OpenOptions& options, const SetView& view) {
+                                            const std::filesystem::path& folder, const OpenOptions& options,
+                                            const SetView& view) {
   std::vector<std::shared_ptr<const io::FileSource>> files;
   std::vector<std::string> missing;
   std::error_code cause;
@@ -161,13 +162,13 @@ Result<std::vector<ModelFiles>> open_shards(const std::vector<std::filesystem::p
     if (opened) {
       files.push_back(*std::move(opened));
     } else if (is_missing(opened.error().cause())) {
-      missing.push_back(path.filename().string());
+      missing.push_back(path.lexically_relative(folder).string());
       cause = opened.error().cause();
     } else {
       return fail(std::move(opened).error());
     }
   }
-  if (!missing.empty()) return fail(missing_files(paths, missing, cause));
+  if (!missing.empty()) return fail(missing_files(paths, missing, folder, cause));
   std::vector<ModelFiles> shards;
   shards.reserve(files.size());
   for (std::size_t i = 0; i < files.size(); ++i)
@@ -237,7 +238,8 @@ Result<ModelFiles> open_indexed(const std::filesystem::path& path, const ShardIn
                     .with_hint("download the index again"));
   }
   HT_TRY(check_numbering(path, index));
-  auto shards = HT_TRY(open_shards(paths_in(path.parent_path(), index.files), options, view));
+  const auto folder = path.parent_path();
+  auto shards = HT_TRY(open_shards(paths_in(folder, index.files), folder, options, view));
   for (std::size_t i = 0; i < index.tensors.size(); ++i) {
     const auto name = index.tensors[i];
     const auto file = index.file_of[i];

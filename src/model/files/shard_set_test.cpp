@@ -82,6 +82,14 @@ TEST_F(ShardSet, shards_exist) {
   expect_refusal(Model::open(index_), ErrorCode::missing_shard, "shards_exist");
 }
 
+TEST_F(ShardSet, missing_files_are_named_as_in_the_index) {
+  write_file(folder_ / "c.safetensors", shard_file({"c"}));
+  write_file(index_, index_text({{"x", "below/x.safetensors"}, {"c", "c.safetensors"}}));
+  const auto error = refusal(Model::open(index_), ErrorCode::missing_shard, "shards_exist");
+  EXPECT_EQ(error.message(), "1 of 2 files of this model are missing: below/x.safetensors");
+  EXPECT_EQ(error.path(), folder_.path().string());
+}
+
 TEST_F(ShardSet, ten_missing_files_are_named_and_the_others_counted) {
   write_file(folder_ / "c", shard_file({"c"}));
   std::vector<std::pair<std::string, std::string>> map{{"c", "c"}};
@@ -98,7 +106,7 @@ TEST_F(ShardSet, ten_missing_files_are_named_and_the_others_counted) {
 }
 
 TEST_F(ShardSet, missing_file_without_a_folder_is_reported_in_the_current_one) {
-  const auto shards = open_shards({"no-such-1.safetensors", "no-such-2.safetensors"}, {}, {});
+  const auto shards = open_shards({"no-such-1.safetensors", "no-such-2.safetensors"}, {}, {}, {});
   EXPECT_EQ(refusal(shards, ErrorCode::missing_shard, "shards_exist").path(), ".");
 }
 
