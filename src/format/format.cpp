@@ -96,7 +96,7 @@ Result<ParseResult> parse(const FileParts& parts, std::uint64_t file_bytes, cons
         if (format.looks_like(beginning, file_bytes)) return format.parse(parts, file_bytes, options);
       }
     }
-    return fail(unknown_format_error(beginning, file_bytes));
+    return fail(unknown_format_error(beginning, file_bytes, options.formats));
   });
 }
 

@@ -29,6 +29,16 @@ TEST(Parse, format_is_known) {
   }
 }
 
+TEST(Parse, hint_for_an_unknown_format_names_the_callers_formats) {
+  const Format toy{.name = "toy", .looks_like = [](Bytes, std::uint64_t) { return false; }};
+  const std::string_view text = "GARBAGE!\1more";
+  const auto parsed = parse(bytes_of(text), text.size(), {.formats = std::span(&toy, 1)});
+  ASSERT_FALSE(parsed);
+  EXPECT_EQ(parsed.error().rule(), "format_is_known");
+  EXPECT_NE(parsed.error().hint().find("toy"), std::string_view::npos) << parsed.error().hint();
+  EXPECT_NE(parsed.error().hint().find("safetensors"), std::string_view::npos) << parsed.error().hint();
+}
+
 TEST(Parse, requests_more_bytes_until_the_header_is_complete) {
   const auto header =
       format_ht::encode(*format_ht::describe(dtype_info<F32>(), std::vector<std::int64_t>{0}));

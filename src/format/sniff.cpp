@@ -302,11 +302,11 @@ std::optional<Error> known_file_kind(Bytes prefix, std::uint64_t file_bytes) {
   return first_match(texts, beginning_of(prefix, file_bytes));
 }
 
-Error unknown_format_error(Bytes prefix, std::uint64_t file_bytes) {
+Error unknown_format_error(Bytes prefix, std::uint64_t file_bytes, std::span<const Format> more) {
   if (auto error = known_file_kind(prefix, file_bytes)) return *std::move(error);
   return Error(ErrorCode::bad_magic, "format_is_known", "is not in a known format")
       .at_offset(0)
-      .with_hint(format_text("use a file in one of these formats: {}", fmt::join(format_names(), ", ")));
+      .with_hint(format_text("use a file in one of these formats: {}", fmt::join(format_names(more), ", ")));
 }
 
 }  // namespace ht::inline v1

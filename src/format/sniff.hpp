@@ -5,9 +5,12 @@
 #include <htensor/base/bytes.hpp>
 #include <htensor/base/result.hpp>
 #include <optional>
+#include <span>
 #include <string_view>
 
 namespace ht::inline v1 {
+
+struct Format;
 
 /// The number of bytes used to detect the kind of a file.
 inline constexpr std::uint64_t sniffed_bytes = 512;
@@ -32,7 +35,9 @@ template <const std::string_view& Magic>
 /// The same, including JSON and plain text.
 [[nodiscard]] std::optional<Error> known_file_kind(Bytes prefix, std::uint64_t file_bytes);
 
-/// `bad_magic` with the kind of a file of unknown format, and a hint on how to read its weights.
-[[nodiscard]] Error unknown_format_error(Bytes prefix, std::uint64_t file_bytes);
+/// `bad_magic` with the kind of a file of unknown format, and a hint on how to read its weights. `more` are
+/// formats of the caller.
+[[nodiscard]] Error unknown_format_error(Bytes prefix, std::uint64_t file_bytes,
+                                         std::span<const Format> more = {});
 
 }  // namespace ht::inline v1

@@ -129,7 +129,7 @@ Error no_weights_in(const Path& folder, const Names& names, const OpenOptions& o
     const auto prefix = MutableBytes(buffer).first(
         static_cast<std::size_t>(file ? std::min<std::uint64_t>((*file)->size(), sniffed_bytes) : 0));
     if (file && (*file)->read(0, prefix)) {
-      const auto kind = unknown_format_error(prefix, (*file)->size());
+      const auto kind = unknown_format_error(prefix, (*file)->size(), options.formats);
       return error(format_text("the folder has no weights file of a known format; '{}' {}",
                                name_list(std::span(&*other, 1)), kind.message()),
                    kind.hint());
