@@ -83,7 +83,7 @@ class SealComparison {
 
   void add_bad(std::size_t number, const io::FileRange& range) {
     const auto& region = regions_[number];
-    raise(Verification::Verdict::damaged);
+    raise(Verification::Verdict::damaged, range.file);
     if (!rows_.empty() && rows_.back().tensor == region.tensor && rows_.back().part == part_of(region) &&
         rows_.back().range.file == range.file && io::end_of(rows_.back().range) == range.offset) {
       rows_.back().range.bytes += range.bytes;
@@ -92,14 +92,18 @@ class SealComparison {
     }
   }
 
-  void raise(Verification::Verdict verdict) { found_.verdict = std::max(found_.verdict, verdict); }
+  void raise(Verification::Verdict verdict, std::uint32_t file) {
+    if (verdict <= found_.verdict) return;
+    found_.verdict = verdict;
+    found_.file = paths_[file];
+  }
 
   void check_file(std::uint32_t file, const Tally& tally, bool quick) {
     const std::uint64_t sealed_bytes = seal_.files[file].bytes;
     const std::uint64_t size = actual_bytes(file);
     if (files_[file] == nullptr) {
       if (missing_ == MissingFiles::skipped) return;
-      raise(Verification::Verdict::missing);
+      raise(Verification::Verdict::missing, file);
       add_missing(file, 0);
       return;
     }
@@ -107,12 +111,12 @@ class SealComparison {
     // chunk may be damaged.
     const bool is_replaced =
         !quick && tally.bad == tally.compared && tally.compared >= (size != sealed_bytes ? 1 : 2);
-    if (is_replaced) raise(Verification::Verdict::replaced);
+    if (is_replaced) raise(Verification::Verdict::replaced, file);
     if (size < sealed_bytes) {
-      raise(Verification::Verdict::truncated);
+      raise(Verification::Verdict::truncated, file);
       add_missing(file, size);
     } else if (size > sealed_bytes) {
-      raise(Verification::Verdict::grown);
+      raise(Verification::Verdict::grown, file);
       rows_.push_back({.tensor = std::nullopt,
                        .part = Verification::Part::tail,
                        .range = {file, sealed_bytes, size - sealed_bytes}});
@@ -265,6 +269,7 @@ Result<Verification> compare_with_own_checksum(io::MappedFile& file, const Forma
   const auto bad = [&](Verification::Verdict verdict, Verification::Part part, std::uint64_t offset,
                        std::uint64_t bytes) {
     found.verdict = verdict;
+    found.file = file.source().path();
     found.bad.push_back(
         {.file = file.source().path(),
          .part = part,

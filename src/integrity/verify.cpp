@@ -197,16 +197,19 @@ Result<void> Verification::result() const {
                     .with_hint("download the file again"));
   }
   constexpr std::size_t max_ranges = 10;
+  const auto found = std::ranges::find(bad, file, &BadRange::file);
+  const auto begin = found == bad.end() ? std::size_t{0} : static_cast<std::size_t>(found - bad.begin());
+  const auto& first = bad[begin];
   std::string message(facts_of(verdict).summary);
   for (std::size_t i = 0; i < std::min(bad.size(), max_ranges); ++i) {
-    message += format_text("{} {}", i == 0 ? " in" : ",", range_text(bad[i]));
-    if (bad[i].file != bad.front().file) message += format_text(" of '{}'", to_utf8(bad[i].file.string()));
+    const auto& range = bad[(begin + i) % bad.size()];
+    message += format_text("{} {}", i == 0 ? " in" : ",", range_text(range));
+    if (range.file != first.file) message += format_text(" of '{}'", to_utf8(range.file.string()));
   }
   if (bad.size() > max_ranges) {
     const std::size_t others = bad.size() - max_ranges;
     message += format_text(" and {} more range{}", others, others == 1 ? "" : "s");
   }
-  const auto& first = bad.front();
   return fail(Error(facts_of(verdict).code, "bytes_match_the_seal", std::move(message))
                   .at_path(first.file.native())
                   .at_tensor(first.tensor)

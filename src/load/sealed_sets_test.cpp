@@ -422,6 +422,29 @@ TEST(Seals, seal_of_an_archive_covers_its_external_files) {
   EXPECT_EQ(found.bad[0].file, folder / "data" / "w.bin");
 }
 
+TEST(Seals, result_begins_with_the_file_that_has_the_verdict) {
+  const testing::TemporaryFolder folder;
+  write_file(folder / "a.safetensors", testing::shard_file({"a"}));
+  write_file(folder / "b.safetensors", testing::shard_file({"b"}));
+  write_file(folder / "model.safetensors.index.json",
+             testing::index_text({{"a", "a.safetensors"}, {"b", "b.safetensors"}}));
+  ASSERT_TRUE(ht::seal(Model::open(folder.path()).value()));
+  flip_bit(folder / "a.safetensors", std::filesystem::file_size(folder / "a.safetensors") - 1);
+  write_file(folder / "b.safetensors",
+             testing::noise(std::filesystem::file_size(folder / "b.safetensors"), 1));
+  const auto found = compare_with_seal(folder.path()).value();
+  EXPECT_EQ(found.verdict, Verification::Verdict::replaced);
+  EXPECT_EQ(found.file, folder / "b.safetensors");
+  EXPECT_EQ(found.bad[0].file, folder / "a.safetensors") << "rows are in the order of files";
+  const auto error = testing::refusal(found.result(), ErrorCode::checksum_mismatch, "bytes_match_the_seal");
+  EXPECT_EQ(error.path(), (folder / "b.safetensors").native());
+  EXPECT_EQ(error.offset(), 0U);
+  EXPECT_TRUE(testing::message_contains(error, "mismatch in the header, bytes")) << error.message();
+  EXPECT_TRUE(testing::message_contains(error, ", tensor 'a', bytes")) << error.message();
+  EXPECT_TRUE(testing::message_contains(error, "of '" + (folder / "a.safetensors").string() + "'"))
+      << error.message();
+}
+
 TEST(Seals, missing_file_of_0_bytes_is_named) {
   const testing::TemporaryFolder folder;
   write_file(folder / "w.bin", std::string_view());

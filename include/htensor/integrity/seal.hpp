@@ -182,13 +182,15 @@ struct Verification {
   HashAlgorithm algorithm = HashAlgorithm::crc64nvme;
   /// The path of the seal; empty if the file's own checksum was used.
   std::filesystem::path seal;
+  /// The first file with this verdict; empty if `is_intact`.
+  std::filesystem::path file;
 
   /// Whether all compared bytes match: the verdict is `intact` or `headers_match`.
   [[nodiscard]] bool is_intact() const noexcept {
     return verdict == Verdict::intact || verdict == Verdict::headers_match;
   }
   /// `checksum_mismatch`, `truncated`, `trailing_bytes` or `missing_shard` unless `is_intact`, with the first
-  /// affected tensor; the message names up to ten ranges.
+  /// affected tensor of `file`; the message names up to ten ranges, first those of `file`.
   [[nodiscard]] Result<void> result() const;
 };
 

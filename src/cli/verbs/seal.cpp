@@ -134,7 +134,9 @@ std::string human_text(const Verification& found, const std::string& path, doubl
     out += table(cells, {2, 3}) + "\n";
   }
   const double rate = seconds > 0 ? static_cast<double>(found.checked_bytes) / seconds / 1e9 : 0;
-  append_text(out, "{}: {}\n", printable(path), explained(found.verdict));
+  // Of a set, only some files may have the verdict.
+  append_text(out, "{}: {}\n", printable(found.file.empty() ? path : found.file.string()),
+              explained(found.verdict));
   append_text(out, "{} checked by {} in {:.3f} s: {:.2f} GB/s{}\n", byte_count_text(found.checked_bytes),
               to_string(found.algorithm), seconds, rate,
               found.seal.empty() ? ", against the file's own checksum" : "");

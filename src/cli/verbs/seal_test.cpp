@@ -81,6 +81,20 @@ TEST_F(CliSeal, verify_names_the_bad_ranges) {
   EXPECT_EQ(run("verify m.safetensors --quick").status, 0);
 }
 
+TEST_F(CliSeal, verify_names_the_file_of_a_set_that_has_the_verdict) {
+  ASSERT_EQ(run("convert m.safetensors set.safetensors --shard-size 3M --seal -q").status, 0);
+  std::vector<std::string> shards;
+  for (const auto& name : folder_.names()) {
+    if (name.starts_with("set-0")) shards.push_back(name);
+  }
+  ASSERT_GE(shards.size(), 2U);
+  flip(shards[0], std::filesystem::file_size(folder_ / shards[0]) - 1);
+  std::filesystem::remove(folder_ / shards[1]);
+  const auto text = run("verify set.safetensors.index.json");
+  EXPECT_EQ(text.status, 1);
+  EXPECT_THAT(text.out, HasSubstr("\n" + shards[1] + ": missing"));
+}
+
 TEST_F(CliSeal, verify_of_an_unparsable_sealed_file_exits_with_1) {
   ASSERT_EQ(run("seal m.safetensors").status, 0);
   flip("m.safetensors", 8);
