@@ -127,7 +127,7 @@ Result<ParseResult> parse_unknown_dtype(const FileParts& /*seen*/, std::uint64_t
   return std::move(builder).build();
 }
 
-TEST_F(AnyTensors, of_unknown_dtypes_have_no_strides_and_are_not_sliced) {
+TEST_F(AnyTensors, have_no_strides_and_are_not_sliced_if_the_dtype_is_unknown) {
   write_file(path_, "0123456789abcdef");
   const Format format{.name = "unknown",
                       .extension = ".unknown",

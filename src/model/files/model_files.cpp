@@ -155,9 +155,9 @@ bool is_same_file(const Path& path, std::uint64_t device, std::uint64_t inode, c
 }
 
 // Returns whether no file of the set has been replaced since it was opened. A writer renames all old files
-// before it puts the first new file in place, so the file by which the set was opened tells whether a
-// replacement has begun. After a failure the writer renames this file back last, and no name leads to a new
-// file any more. So the other files are compared after this one.
+// before it puts the first new file in place, so the file by which the set was opened shows whether a
+// replacement has begun. After a failure the writer renames this file back last; then all names are those of
+// old files again. So the other files are compared after this one.
 bool is_one_set(const Attempt& attempt, std::span<const ModelFile> files, const OpenOptions& options) {
   if (!attempt.stat) return true;
   if (!is_same_file(attempt.path, attempt.stat->device, attempt.stat->inode, attempt, options)) return false;
