@@ -106,7 +106,7 @@ class ValueWriter {
 
   template <class T, class Wide>
   Result<void> integer(Wide value, Wide max) {
-    constexpr Wide min = std::numeric_limits<T>::min();
+    constexpr Wide min = Wide{0} + std::numeric_limits<T>::min();
     if (value > max || value < min) return outside(value, min, max);
     number(static_cast<T>(value));
     return {};
