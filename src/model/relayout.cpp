@@ -6,6 +6,7 @@
 #include <cstring>
 #include <htensor/base/bytes.hpp>
 #include <htensor/dtype/dtypes.hpp>
+#include <htensor/dtype/relations.hpp>
 #include <htensor/tensor/shape.hpp>
 #include <numeric>
 
