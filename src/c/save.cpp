@@ -158,7 +158,7 @@ ht_status ht_save_to_memory(const ht_tensor_to_save* tensors, size_t tensor_coun
     if (saving.dry_run) {
       return fail(ht::Error(ht::ErrorCode::bad_state, "dry_run_needs_a_target",
                             "a save to memory cannot be a dry run, because it has no target")
-                      .with_hint("pass a target to ht_save, or leave 'dry_run' 0"));
+                      .with_hint("name a target, or set dry_run to 0"));
     }
     const auto allocate_file = [&](std::uint64_t bytes) {
       return static_cast<std::byte*>(allocate(context, static_cast<std::size_t>(bytes)));
