@@ -1,7 +1,8 @@
-"""Draws the figures of a benchmark, in the JSON of bench/turns/report.cpp, as a picture and as tables.
+"""Draws the measurements of a benchmark (the JSON that bench/harness/report.cpp writes) as a picture and as tables.
 
-Bars are medians in GB/s: this library in colour, other contenders in grey. The dashed line is the limit. Each
-cell has its own scale, because memory is far faster than a disk. The tables are Markdown on standard output.
+Bars are medians in GB/s: this library in colour, other contenders in grey. The dashed line is the speed of the
+limit, a contender that does only the unavoidable work. Each cell has its own scale, because memory is far faster than a
+disk. The tables are Markdown on standard output.
 """
 
 import dataclasses
@@ -14,7 +15,7 @@ from xml.sax.saxutils import escape
 WIDTH, LEFT, BARS = 760, 190, 480
 ROW, BAR, HEAD, GAP = 18, 12, 26, 14
 # Bars are cut at this multiple of the limit, because a longer bar would make all others too short to compare.
-MAX_LIMITS = 2.5
+LONGEST_BAR_IN_LIMITS = 2.5
 STYLE = """
 text { font: 12px sans-serif; fill: #24292f }
 .title { font-weight: bold }
@@ -35,14 +36,15 @@ class Picture:
     """The parts of a picture that depend on the task."""
 
     label: str
-    # Takes all figures. Returns the text that states what was measured.
-    measured: typing.Callable
+    # Takes all measurements. Returns the text that states what was measured.
+    describe: typing.Callable
     # Titles of cells that differ from the names of the cells.
     titles: dict = dataclasses.field(default_factory=dict)
     # Takes the cells that have a speed. Returns the cells of each table.
     tables: typing.Callable = lambda cells: [cells]
-    # The order of the rows, for cells with different contenders. Contenders without figures have no row.
-    contenders: tuple = ()
+    # The order of the rows of a table. Needed if the cells of a table have different contenders, because then no cell
+    # gives the order of all rows. Names without measurements get no row.
+    row_order: tuple = ()
 
 
 def by_cell(rows):
@@ -65,7 +67,7 @@ def draw_cell(title, rows, top):
     """Returns the SVG elements of one cell and the position of its end. Draws the best of several limits."""
     fastest = max(speed(row, "median_s") for row in rows)
     limit = max((speed(row, "median_s") for row in rows if row["kind"] == "limit"), default=None)
-    scale = BARS / (fastest if limit is None else min(fastest, MAX_LIMITS * limit))
+    scale = BARS / (fastest if limit is None else min(fastest, LONGEST_BAR_IN_LIMITS * limit))
     lines = [text(0, top + 14, title, **{"class": "title"})]
     y = top + HEAD
     for row in rows:
@@ -88,14 +90,14 @@ def gibibytes(count):
     return f"{count / 2**30:.2g} GiB"
 
 
-def picture(figures, parts):
+def picture(measurements, parts):
     lines, top = [], 0
-    for name, rows in by_cell(figures["cells"]).items():
+    for name, rows in by_cell(measurements["cells"]).items():
         if rows[0]["bytes"]:
             drawn, top = draw_cell(parts.titles.get(name, name), rows, top)
             lines += drawn
-    lines.append(text(0, top + 12, f"GB/s, medians of {figures['repeats']}, {parts.measured(figures)}. "
-                                   "Dashed: the limit."))
+    method = f"medians over {measurements['repeats']} rounds, {parts.describe(measurements)}"
+    lines.append(text(0, top + 12, f"GB/s, {method}. Dashed: the limit."))
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-8 -4 {WIDTH} {top + 28}" role="img" '
             f'aria-label="{escape(parts.label)}, GB/s">\n<style>{STYLE}</style>\n' + "\n".join(lines) + "\n</svg>\n")
 
@@ -117,29 +119,29 @@ def goals_table(goals):
     lines = ["| goal | median (quartiles) | |", "|---|---|---|"]
     for goal in goals:
         unit = " " + goal["unit"] if goal["unit"] else ""
-        # A ratio without a goal has no limit.
-        limit = "" if goal["limit"] is None else f" {'≥' if goal['at_least'] else '≤'} {goal['limit']:g}{unit}"
+        # A value without a goal has no threshold, which is "limit" in the JSON.
+        threshold = "" if goal["limit"] is None else f" {'≥' if goal['at_least'] else '≤'} {goal['limit']:g}{unit}"
         reached = "not measured" if goal["value"] is None else f"{goal['value']:.3g}{unit}"
         if goal.get("lower") is not None:
             reached += f" ({goal['lower']:.3g} to {goal['upper']:.3g})"
         met = {True: "met", False: "missed", None: ""}[goal["met"]]
-        lines.append(f"| {goal['text']}{limit} | {reached} | {met} |")
+        lines.append(f"| {goal['text']}{threshold} | {reached} | {met} |")
     return "\n".join(lines)
 
 
 def main(usage, parts):
     if len(sys.argv) != 3:
         sys.exit(usage)
-    figures = json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8"))
-    pathlib.Path(sys.argv[2]).write_text(picture(figures, parts), encoding="utf-8")
-    cells = by_cell(figures["cells"])
-    quick = {name: rows for name, rows in cells.items() if not rows[0]["bytes"]}
-    long = {name: rows for name, rows in cells.items() if rows[0]["bytes"]}
-    if quick:
+    measurements = json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8"))
+    pathlib.Path(sys.argv[2]).write_text(picture(measurements, parts), encoding="utf-8")
+    cells = by_cell(measurements["cells"])
+    times_only = {name: rows for name, rows in cells.items() if not rows[0]["bytes"]}
+    with_throughput = {name: rows for name, rows in cells.items() if rows[0]["bytes"]}
+    if times_only:
         print("Milliseconds:\n")
-        print(table(quick, lambda row: f"{row['median_s'] * 1e3:.3g} ({row['best_s'] * 1e3:.3g})") + "\n")
-    for cells_of_a_table in parts.tables(long):
+        print(table(times_only, lambda row: f"{row['median_s'] * 1e3:.3g} ({row['best_s'] * 1e3:.3g})") + "\n")
+    for cells_of_a_table in parts.tables(with_throughput):
         print("GB/s:\n")
         print(table(cells_of_a_table, lambda row: f"{speed(row, 'median_s'):.2f} ({speed(row, 'best_s'):.2f})",
-                    parts.contenders) + "\n")
-    print(goals_table(figures["goals"]))
+                    parts.row_order) + "\n")
+    print(goals_table(measurements["goals"]))

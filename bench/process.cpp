@@ -8,7 +8,7 @@
 
 #include <chrono>
 
-#include "bench/turns/must.hpp"
+#include "bench/harness/must.hpp"
 
 extern char** environ;
 

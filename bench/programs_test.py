@@ -14,7 +14,7 @@ import tempfile
 import unittest
 
 FOLDER = pathlib.Path()
-# A cell of each benchmark of bench/turns.
+# For each benchmark that uses bench/harness: the name of one of its cells.
 CELLS = {
     "load": "cold, first", "convert": "warm", "values": "statistics of F32", "retype": "F32 to BF16", "compute": "F64 64",
     "devices": "rms_norm", "gemv": "Q8_0", "llama": "small", "checksum": "warm, verify",
@@ -29,10 +29,14 @@ class Programs(unittest.TestCase):
     def test_measure_only_the_selected_cells(self):
         for task, cell in CELLS.items():
             with self.subTest(task), tempfile.TemporaryDirectory() as folder:
-                figures = pathlib.Path(folder) / "figures.json"
-                done = run(task, "--smoke", "--cells", cell, "--json", figures)
+                measurements = pathlib.Path(folder) / "measurements.json"
+                done = run(task, "--smoke", "--cells", cell, "--json", measurements)
                 self.assertEqual(done.returncode, 0, done.stderr)
-                self.assertEqual({row["cell"] for row in json.loads(figures.read_text())["cells"]}, {cell})
+                self.assertEqual({row["cell"] for row in json.loads(measurements.read_text())["cells"]}, {cell})
+
+    def test_run_the_large_model_of_llama_in_a_smoke_test(self):
+        done = run("llama", "--smoke", "--cells", "1B")
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_refuse_cells_that_do_not_exist(self):
         for task in CELLS:
@@ -49,7 +53,7 @@ class Programs(unittest.TestCase):
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertIn(f"bench_{task}: ", done.stderr)
                 self.assertIn(f"{options[0]} is not known", done.stderr)
-        for task in ("open", "catalog", "index", "startup", "listing"):
+        for task in ("open", "catalog", "element_access", "startup", "listing"):
             with self.subTest(task):
                 self.assertEqual(run(task, "--cells", "ls").returncode, 2)
 

@@ -13,7 +13,7 @@
 #include <thread>
 #include <utility>
 
-#include "bench/turns/must.hpp"
+#include "bench/harness/must.hpp"
 
 extern char** environ;
 
@@ -129,9 +129,9 @@ void add_python(Cells& cells, const Cell& cell, const std::shared_ptr<PythonChil
   contender.run = [python, module, request = task + ' ' + module + ' ' + operands,
                    is_correct = std::move(is_correct)] {
     const auto answer = python->ask(request);
-    return Turn{.seconds = answer.seconds,
-                .answer = is_correct(answer.numbers) ? std::uint64_t{1} : 0,
-                .note = python->version(module)};
+    return TurnResult{.seconds = answer.seconds,
+                      .answer = is_correct(answer.numbers) ? std::uint64_t{1} : 0,
+                      .note = python->version(module)};
   };
   // The first turn is not counted, as for other contenders. It is checked before the long measurement.
   must(contender.run().answer == 1, cell.name + ", " + module + ": the answer is wrong");

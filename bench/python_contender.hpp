@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/turns/runner.hpp"
+#include "bench/harness/runner.hpp"
 
 namespace ht::bench {
 
@@ -21,8 +21,8 @@ struct PythonAnswer {
   std::vector<double> numbers{};
 };
 
-/// A process that runs bench/python_contender.py, which lists the requests. The measured times
-/// exclude the start of Python and the import of modules.
+/// A process that runs bench/python_contender.py. The docstring of that script documents the requests. The
+/// measured times exclude the start of Python and the import of modules.
 class PythonChild {
  public:
   /// Starts /usr/bin/python3, or else the python3 in PATH if the former lacks numpy. A missing module is

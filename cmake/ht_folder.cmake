@@ -1,9 +1,10 @@
-# ht_folder(NAME base SOURCES error.cpp TESTS error_test.cpp [ALONE] FUZZERS x_fuzz.cpp DEPS … LINK …)
+# ht_folder(NAME base SOURCES error.cpp TESTS error_test.cpp [TESTS_ALONE] FUZZERS x_fuzz.cpp DEPS … LINK …)
 #
 # Adds the target ht_NAME for the folder src/NAME. The folder may include the folders in DEPS, and their DEPS;
 # tools/check_arrows.py checks includes against the same lines. LINK lists private libraries of the sources.
+# TESTS_ALONE compiles each test source as its own translation unit.
 function(ht_folder)
-  cmake_parse_arguments(ARG "ALONE" "NAME" "SOURCES;TESTS;FUZZERS;DEPS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "TESTS_ALONE" "NAME" "SOURCES;TESTS;FUZZERS;DEPS;LINK" ${ARGN})
   set(deps "")
   foreach(dep IN LISTS ARG_DEPS)
     list(APPEND deps ht_${dep})
@@ -26,7 +27,7 @@ function(ht_folder)
 
   if(HT_TESTS AND ARG_TESTS)
     set(alone "")
-    if(ARG_ALONE)
+    if(ARG_TESTS_ALONE)
       set(alone ALONE)
     endif()
     ht_test(NAME ${ARG_NAME}_test SOURCES ${ARG_TESTS} LINK ${ARG_LINK} ${alone})

@@ -35,7 +35,7 @@ ERROR = re.compile(r"^(?P<file>[^:\n]+):(?P<line>\d+):(?:\d+:)? (?:fatal )?error
 
 
 class Refused(Exception):
-    """The case does not compile or fail as its comments state."""
+    """The case is malformed, or the result of the compiler differs from what its comments state."""
 
 
 def marks(source):
@@ -46,7 +46,8 @@ def marks(source):
     for number, text in enumerate(source.splitlines(), start=1):
         mark = MARK.search(text)
         if not mark:
-            # A formatter may wrap a long expectation, and half of an alternative matches nearly everything.
+            # A formatter may wrap a long comment. The part of the regular expression before the break, such as `a|`,
+            # could then match any output.
             if last == number - 1 and last > 0 and text.strip().startswith("//"):
                 raise Refused(f"line {number}: this comment is not an expectation; write each expectation on one line")
             continue

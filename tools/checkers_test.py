@@ -57,7 +57,7 @@ class Arrows(unittest.TestCase):
         self.assertEqual(outcome("check_arrows.py", {})[0], 0)
 
     def test_accepts_keywords_after_the_dependencies(self):
-        for keyword in ("ALONE", "LINK x", "TESTS b_test.cpp"):
+        for keyword in ("TESTS_ALONE", "LINK x", "TESTS b_test.cpp"):
             folder = {"src/io/CMakeLists.txt": f"ht_folder(NAME io\n  SOURCES b.cpp\n  DEPS base\n  {keyword})\n"}
             self.assertEqual(outcome("check_arrows.py", folder)[0], 0, keyword)
 

@@ -183,18 +183,18 @@ class Dev(unittest.TestCase):
             (self.bin / program.name).rename(program)
 
     def test_bench_runs_all_tasks_even_if_a_goal_is_missed(self):
-        self.create_benchmarks("index", "open", "catalog")
+        self.create_benchmarks("element_access", "open", "catalog")
         status, output, calls = self.run_dev("bench")
         self.assertEqual(status, 1, output)
         self.assertEqual([line for line in calls.splitlines() if line.startswith("bench_")],
-                         ["bench_catalog ", "bench_index ", "bench_open "])
+                         ["bench_catalog ", "bench_element_access ", "bench_open "])
 
     def test_bench_runs_named_tasks_with_their_options(self):
-        self.create_benchmarks("index", "open", "catalog")
-        status, output, calls = self.run_dev("bench", "open", "index", "--smoke")
+        self.create_benchmarks("element_access", "open", "catalog")
+        status, output, calls = self.run_dev("bench", "open", "element_access", "--smoke")
         self.assertEqual(status, 0, output)
         self.assertEqual([line for line in calls.splitlines() if line.startswith("bench_")],
-                         ["bench_open --smoke", "bench_index --smoke"])
+                         ["bench_open --smoke", "bench_element_access --smoke"])
 
     def create_plot(self, task):
         """Creates the plot.py of a benchmark, which then writes its figures."""

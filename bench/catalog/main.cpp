@@ -12,9 +12,9 @@
 
 #include "bench/catalog/headers.hpp"
 #include "bench/catalog/task.hpp"
-#include "bench/report.hpp"
-#include "bench/turns/must.hpp"
-#include "bench/turns/room.hpp"
+#include "bench/harness/must.hpp"
+#include "bench/harness/room.hpp"
+#include "bench/microbenchmarks.hpp"
 
 namespace {
 
@@ -75,7 +75,7 @@ Result<bool> add_all(const ht::bench::Folder& folder, const std::vector<std::siz
     text->resize(text->size() + ht::bench::json_padding);
     const std::string_view json(text->data(), text->size() - ht::bench::json_padding);
     add("safetensors/htensor/" + size, tensors, [=] { return ht::bench::list_by_htensor(path); });
-    // The condition captures `text`, which owns the bytes of `json`.
+    // `text` is never null. The two lambdas name it so that `[=]` captures it: it owns the bytes of `json`.
     add("safetensors/simdjson/" + size, tensors,
         [=] { return text ? ht::bench::parse_by_simdjson(json) : 0; });
     add("safetensors/nlohmann/" + size, tensors,

@@ -1,4 +1,4 @@
-// The task: read a file's header and build an index of its tensors.
+// The task: read a file's header and build a catalog of its tensors.
 #pragma once
 
 #include <cstddef>

@@ -9,14 +9,14 @@
 #include <utility>
 
 #include "bench/checksum/files.hpp"
+#include "bench/harness/read_loop.hpp"
+#include "bench/harness/sum.hpp"
 #include "bench/load/contenders.hpp"
-#include "bench/turns/read_loop.hpp"
-#include "bench/turns/sum.hpp"
 
 namespace ht::bench {
 namespace {
 
-// Maximum bytes of the byte-by-byte contender; the time for all bytes is extrapolated.
+// Maximum bytes of the byte-by-byte contender; its time is scaled to all bytes.
 constexpr std::size_t max_byte_at_a_time_bytes = std::size_t{64} << 20;
 
 struct Method {
@@ -73,7 +73,7 @@ std::vector<Method> methods() {
        .combine = combine_crc64nvme,
        .reference = expected_crc64nvme,
        .max_bytes = max_byte_at_a_time_bytes},
-      {.name = "plain fold",
+      {.name = "std::accumulate",
        .sum = by_accumulate,
        .combine = combine_by_sum,
        .reference = [](Bytes bytes) { return sum_of(0, bytes); }},
@@ -110,7 +110,7 @@ class Builder {
     add_memory("16 KiB, all threads", small, threads, small_seconds);
     add_verify();
     add_load("cold, load", FreeMemory::touched);
-    add_load("cold, load, memory as it is", FreeMemory::untouched);
+    add_load("cold, load, untouched memory", FreeMemory::untouched);
     add_stream();
     return std::move(cells_);
   }
@@ -126,7 +126,8 @@ class Builder {
   }
 
   // Adds a contender to the cell begun last.
-  void add(const std::string& name, Kind kind, std::function<Turn()> run, std::uint64_t expected_answer) {
+  void add(const std::string& name, Kind kind, std::function<TurnResult()> run,
+           std::uint64_t expected_answer) {
     cells_.contenders.push_back({.cell = &cells_.cells.back(),
                                  .name = name,
                                  .kind = kind,
@@ -143,7 +144,8 @@ class Builder {
       if (min_seconds > 0) job.passes = passes_for(job.sum, job.parts[0], min_seconds);
       const double scale = static_cast<double>(data.size()) / static_cast<double>(taken.size());
       const auto expected = expected_answer(method, taken, job);
-      const std::string note = taken.size() < data.size() ? "over 64 MiB, scaled" : method.note;
+      const std::string note =
+          taken.size() < data.size() ? "measured on 64 MiB, time scaled to all bytes" : method.note;
       const auto run = [job = std::move(job), scale, note] {
         auto turn = run_sum(job);
         turn.seconds *= scale;
@@ -168,7 +170,7 @@ class Builder {
   void add_verify() {
     const Workload& file = inputs_.file;
     begin({.name = "warm, verify", .cache = Cache::warm, .path = file.path, .bytes = file.file_bytes});
-    add("verify", Kind::ours, [&file] { return verified(file); }, file.file_bytes);
+    add("verify", Kind::ours, [&file] { return time_verify(file); }, file.file_bytes);
     const auto expected = expected_read_answer(file);
     for (const auto& loop : read_loops()) {
       const auto run = [&file, sum = loop.sum] { return read_by_mapping(file, sum); };
@@ -189,9 +191,9 @@ class Builder {
   void add_stream() {
     const Workload& file = inputs_.file;
     begin({.name = "cold, stream", .cache = Cache::cold, .path = file.path, .bytes = file.data_bytes});
-    for (const auto verify : {Verified::no, Verified::yes}) {
-      const auto run = [&file, verify] { return streamed(file, verify); };
-      add(verify == Verified::yes ? "stream --verify" : "stream", Kind::ours, run, file.data_bytes);
+    for (const auto verify : {Verify::no, Verify::yes}) {
+      const auto run = [&file, verify] { return time_stream(file, verify); };
+      add(verify == Verify::yes ? "stream --verify" : "stream", Kind::ours, run, file.data_bytes);
     }
   }
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "bench/checksum/memory.hpp"
-#include "bench/turns/report.hpp"
-#include "bench/turns/workload.hpp"
+#include "bench/harness/report.hpp"
+#include "bench/harness/workload.hpp"
 
 namespace ht::bench {
 
@@ -19,6 +19,6 @@ struct Inputs {
 /// Creates all cells. The inputs must outlive them. `smoke` shortens repetitions.
 [[nodiscard]] Cells make_cells(const Inputs& inputs, bool smoke);
 
-[[nodiscard]] std::vector<FigureGoal> goals_of(const std::vector<Contender>& contenders);
+[[nodiscard]] std::vector<MeasuredValue> goals_of(const std::vector<Contender>& contenders);
 
 }  // namespace ht::bench

@@ -5,25 +5,25 @@
 #include <filesystem>
 
 #include "bench/checksum/sums.hpp"
-#include "bench/turns/turn.hpp"
-#include "bench/turns/workload.hpp"
+#include "bench/harness/turn.hpp"
+#include "bench/harness/workload.hpp"
 
 namespace ht::bench {
 
 /// Writes the seal of the model next to it.
 void seal(const std::filesystem::path& path);
 
-/// Calls ht::compare_with_seal, which must find no damage. The answer is the number of compared bytes.
-Turn verified(const Workload& workload);
+/// Times ht::compare_with_seal, which must find no damage. The answer is the number of compared bytes.
+TurnResult time_verify(const Workload& workload);
 
-/// All threads read pieces of a mapping created like that of `verify`: the limit for a warm file. `sum` is
-/// one of the read loops.
-Turn read_by_mapping(const Workload& workload, Sum sum);
+/// All threads read pieces of a mapping, which is mapped and populated in the same way as by
+/// ht::compare_with_seal: the limit for a warm file. `sum` is one of the read loops.
+TurnResult read_by_mapping(const Workload& workload, Sum sum);
 /// The expected answer of `read_by_mapping`.
 std::uint64_t expected_read_answer(const Workload& workload);
 
-enum class Verified : bool { no, yes };
-/// ht::stream with `staged` to an empty callback. The answer is the number of bytes passed to it.
-Turn streamed(const Workload& workload, Verified verify);
+enum class Verify : bool { no, yes };
+/// Times ht::stream with `staged` to an empty callback. The answer is the number of bytes passed to it.
+TurnResult time_stream(const Workload& workload, Verify verify);
 
 }  // namespace ht::bench

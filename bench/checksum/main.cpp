@@ -1,14 +1,13 @@
 // Checksums of bytes in memory, of a file that is verified, and of a file that is verified during loading.
 // Each is compared with the same work without a checksum.
 #include <algorithm>
-#include <cstdio>
 
 #include "bench/checksum/cells.hpp"
 #include "bench/checksum/files.hpp"
-#include "bench/turns/options.hpp"
-#include "bench/turns/page_cache.hpp"
-#include "bench/turns/report.hpp"
-#include "bench/turns/room.hpp"
+#include "bench/harness/options.hpp"
+#include "bench/harness/page_cache.hpp"
+#include "bench/harness/report.hpp"
+#include "bench/harness/room.hpp"
 
 namespace {
 
@@ -25,7 +24,7 @@ bool run_all(const Options& options) {
   // At least one page, for any file size.
   const RandomMemory large(std::max<std::uint64_t>(options.bytes / 2 / 4096 * 4096, 4096));
   const RandomMemory small(small_bytes);
-  if (!make_cold(file.path)) std::printf("no cell is cold: %s stays in the page cache\n", file.path.c_str());
+  check_eviction(file.path);
 
   auto cells = make_cells({.large = large, .small = small, .file = file}, options.smoke);
   run(cells.contenders, options);

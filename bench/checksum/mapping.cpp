@@ -4,13 +4,13 @@
 #include <vector>
 
 #include "bench/checksum/files.hpp"
-#include "bench/turns/open_file.hpp"
-#include "bench/turns/read_loop.hpp"
+#include "bench/harness/open_file.hpp"
+#include "bench/harness/read_loop.hpp"
 
 namespace ht::bench {
 namespace {
 
-// The piece size of `verify`.
+// The piece size of ht::compare_with_seal.
 constexpr std::uint64_t piece_bytes = std::uint64_t{4} << 20;
 
 void populate(Bytes piece) {
@@ -45,11 +45,11 @@ std::uint64_t read_all(const Mapping& mapping, Sum sum) {
 
 }  // namespace
 
-Turn read_by_mapping(const Workload& workload, Sum sum) {
+TurnResult read_by_mapping(const Workload& workload, Sum sum) {
   const Stopwatch watch;
   std::uint64_t answer = 0;
   {
-    // Unmapping is timed, as in `verify`.
+    // Unmapping is timed, as in time_verify.
     const OpenFile file(workload.path);
     const Mapping mapping(file, workload.file_bytes);
     answer = read_all(mapping, sum);

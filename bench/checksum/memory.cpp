@@ -60,7 +60,7 @@ std::uint64_t answer_of(const SumJob& job) {
   return combined(job, answers);
 }
 
-Turn run_sum(const SumJob& job) {
+TurnResult run_sum(const SumJob& job) {
   std::vector<std::uint64_t> answers(job.parts.size());
   // The barrier excludes the start of threads from the time.
   std::barrier all(static_cast<std::ptrdiff_t>(job.parts.size()));

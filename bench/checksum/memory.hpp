@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "bench/checksum/sums.hpp"
-#include "bench/turns/open_file.hpp"
-#include "bench/turns/turn.hpp"
+#include "bench/harness/open_file.hpp"
+#include "bench/harness/turn.hpp"
 
 namespace ht::bench {
 
@@ -42,6 +42,6 @@ struct SumJob {
 [[nodiscard]] std::uint64_t passes_for(Sum sum, Bytes bytes, double seconds);
 
 /// Returns the time of one pass, from the moment that all threads are ready until all have finished.
-[[nodiscard]] Turn run_sum(const SumJob& job);
+[[nodiscard]] TurnResult run_sum(const SumJob& job);
 
 }  // namespace ht::bench

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The figures of bench_checksum as a picture and as tables.
+"""Draws the measurements of bench_checksum as a picture and as tables.
 
-Usage: plot.py FIGURES.json PICTURE.svg
+Usage: plot.py MEASUREMENTS.json PICTURE.svg
 """
 
 import pathlib
@@ -11,8 +11,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import plot_common  # noqa: E402
 
 
-def measured(figures):
-    sizes = {place: plot_common.gibibytes(figures[place + "_bytes"]) for place in ("memory", "file")}
+def describe(measurements):
+    sizes = {place: plot_common.gibibytes(measurements[place + "_bytes"]) for place in ("memory", "file")}
     return f"memory of {sizes['memory']} and of 16 KiB, a file of {sizes['file']}"
 
 
@@ -31,10 +31,10 @@ CHECKSUMS = plot_common.Picture(
         "16 KiB, all threads": "16 KiB over and over, by all threads",
         "warm, verify": "Warm file: verified",
         "cold, load": "Cold file: loaded",
-        "cold, load, memory as it is": "Cold file: loaded, memory as it is",
+        "cold, load, untouched memory": "Cold file: loaded, free memory not touched first",
         "cold, stream": "Cold file: streamed",
     },
-    measured=measured,
+    describe=describe,
     tables=by_place,
 )
 

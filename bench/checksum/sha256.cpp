@@ -1,7 +1,7 @@
 #include <htensor/hash/digest.hpp>
 
 #include "bench/checksum/sums.hpp"
-#include "bench/turns/must.hpp"
+#include "bench/harness/must.hpp"
 
 namespace ht::bench {
 

@@ -2,13 +2,13 @@
 #include <htensor/model/model.hpp>
 
 #include "bench/checksum/files.hpp"
-#include "bench/turns/must.hpp"
+#include "bench/harness/must.hpp"
 
 namespace ht::bench {
 
-Turn streamed(const Workload& workload, Verified verify) {
+TurnResult time_stream(const Workload& workload, Verify verify) {
   const auto nothing = [](const TensorPiece& /*piece*/) -> Result<void> { return {}; };
-  const LoadOptions options{.strategy = io::Strategy::Kind::staged, .verify = verify == Verified::yes};
+  const LoadOptions options{.strategy = io::Strategy::Kind::staged, .verify = verify == Verify::yes};
   const Stopwatch watch;
   const auto model = value_of(Model::open(workload.path));
   const auto loaded = value_of(ht::stream(model, nothing, options));

@@ -1,5 +1,5 @@
-// The ways to sum bytes in memory, one source file each, and bench/turns/read_loop.hpp. An answer is one
-// 64-bit number, regardless of the length of the checksum.
+// Functions that sum bytes in memory; each algorithm is in its own source file. bench/harness/read_loop.hpp
+// declares further ones. An answer is one 64-bit number, regardless of the length of the checksum.
 #pragma once
 
 #include <cstdint>

@@ -2,7 +2,7 @@
 #include <htensor/model/model.hpp>
 
 #include "bench/checksum/files.hpp"
-#include "bench/turns/must.hpp"
+#include "bench/harness/must.hpp"
 
 namespace ht::bench {
 
@@ -11,7 +11,7 @@ void seal(const std::filesystem::path& path) {
   static_cast<void>(value_of(ht::seal(model)));
 }
 
-Turn verified(const Workload& workload) {
+TurnResult time_verify(const Workload& workload) {
   const Stopwatch watch;
   const auto found = value_of(compare_with_seal(workload.path));
   const double seconds = watch.seconds();

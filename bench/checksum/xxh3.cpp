@@ -9,7 +9,7 @@
 namespace ht::bench {
 namespace {
 
-// Other processors have one register width, for which the library was compiled.
+// On other processors, libxxhash does not select the width of registers; it has the width of its compilation.
 #if defined(__x86_64__)
 constexpr auto xxh3_64 = XXH3_64bits_dispatch;
 constexpr auto xxh3_128 = XXH3_128bits_dispatch;

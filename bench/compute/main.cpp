@@ -9,10 +9,10 @@
 #include <memory>
 #include <random>
 
+#include "bench/harness/must.hpp"
+#include "bench/harness/options.hpp"
+#include "bench/harness/report.hpp"
 #include "bench/python_contender.hpp"
-#include "bench/turns/must.hpp"
-#include "bench/turns/options.hpp"
-#include "bench/turns/report.hpp"
 
 namespace {
 
@@ -53,7 +53,7 @@ void touch_memory(const ht::Rank<2>& shape) {
 
 // Three loops, the innermost of which adds to a row; compilers vectorize it.
 template <class D>
-Turn multiply_by_loops(const Square<D>& a, const Square<D>& b) {
+TurnResult multiply_by_loops(const Square<D>& a, const Square<D>& b) {
   const std::int64_t n = a.extent(0);
   touch_memory<D>(a.shape());
   const Stopwatch stopwatch;
@@ -102,7 +102,7 @@ void add_product(Cells& cells, const std::shared_ptr<PythonChild>& python, std::
     const Stopwatch stopwatch;
     const auto c = value_of(ht::matmul(a, b));
     const double seconds = stopwatch.seconds();
-    return Turn{.seconds = seconds, .answer = checksum(c)};
+    return TurnResult{.seconds = seconds, .answer = checksum(c)};
   }));
   const auto expected_answer = ours.expected_answer;
   if (extent <= 1024) {
@@ -120,9 +120,9 @@ void add_product(Cells& cells, const std::shared_ptr<PythonChild>& python, std::
     const Stopwatch stopwatch;
     gemm(row_major, not_transposed, not_transposed, n, n, n, 1, a.data(), n, b.data(), n, 0, into.data(), n);
     const double seconds = stopwatch.seconds();
-    return Turn{.seconds = seconds, .answer = checksum(into)};
+    return TurnResult{.seconds = seconds, .answer = checksum(into)};
   });
-  // Both must have the same result.
+  // cblas must have the same result as htensor.
   direct.expected_answer = expected_answer;
   cells.contenders.push_back(std::move(direct));
 }

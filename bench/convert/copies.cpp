@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "bench/convert/contenders.hpp"
-#include "bench/turns/child.hpp"
-#include "bench/turns/must.hpp"
-#include "bench/turns/open_file.hpp"
+#include "bench/harness/child.hpp"
+#include "bench/harness/must.hpp"
+#include "bench/harness/open_file.hpp"
 
 namespace ht::bench {
 namespace {
@@ -21,7 +21,7 @@ std::uint64_t answer_of(const Workload& source, const Path& target) {
 
 }  // namespace
 
-Turn copied_by_cp(const Workload& source, const Path& target) {
+TurnResult time_cp(const Workload& source, const Path& target) {
   const Stopwatch watch;
   run_or_fail({"cp", "--reflink=never", source.path.string(), target.string()});
   run_or_fail({"sync", target.string()});
@@ -29,7 +29,7 @@ Turn copied_by_cp(const Workload& source, const Path& target) {
   return {seconds, answer_of(source, target)};
 }
 
-Turn copied_by_dd(const Workload& source, const Path& target) {
+TurnResult time_dd(const Workload& source, const Path& target) {
   const Stopwatch watch;
   run_or_fail(dd_command(source.path, target));
   const double seconds = watch.seconds();
@@ -44,7 +44,7 @@ bool can_copy_by_dd(const Workload& source, const Path& target) {
   return can;
 }
 
-Turn copied_by_loop(const Workload& source, const Path& target) {
+TurnResult time_read_write_loop(const Workload& source, const Path& target) {
   const Stopwatch watch;
   {
     const OpenFile from(source.path);

@@ -1,13 +1,13 @@
 #include <htensor/convert/convert.hpp>
 
 #include "bench/convert/contenders.hpp"
-#include "bench/turns/must.hpp"
+#include "bench/harness/must.hpp"
 
 namespace ht::bench {
 namespace {
 
-Turn convert_by(const Workload& source, const std::filesystem::path& target, const ConvertOptions& options,
-                const ApplyOptions& apply) {
+TurnResult convert_by(const Workload& source, const std::filesystem::path& target,
+                      const ConvertOptions& options, const ApplyOptions& apply) {
   const Stopwatch watch;
   const auto model = value_of(Model::open(source.path));
   const auto done = value_of(convert(model, target, options, apply));
@@ -24,11 +24,11 @@ Turn convert_by(const Workload& source, const std::filesystem::path& target, con
 
 }  // namespace
 
-Turn converted(const Workload& source, const std::filesystem::path& target, bool share) {
+TurnResult time_convert(const Workload& source, const std::filesystem::path& target, bool share) {
   return convert_by(source, target, {.share_blocks = share}, {});
 }
 
-Turn converted_and_sealed(const Workload& source, const std::filesystem::path& target) {
+TurnResult time_convert_and_seal(const Workload& source, const std::filesystem::path& target) {
   auto turn = convert_by(source, target, {}, {.seal = true});
   std::filesystem::remove(target.string() + ".htseal");
   return turn;

@@ -5,12 +5,12 @@
 
 #include "bench/convert/contenders.hpp"
 #include "bench/convert/reflink_disk.hpp"
-#include "bench/turns/child.hpp"
-#include "bench/turns/must.hpp"
-#include "bench/turns/options.hpp"
-#include "bench/turns/page_cache.hpp"
-#include "bench/turns/report.hpp"
-#include "bench/turns/room.hpp"
+#include "bench/harness/child.hpp"
+#include "bench/harness/must.hpp"
+#include "bench/harness/options.hpp"
+#include "bench/harness/page_cache.hpp"
+#include "bench/harness/report.hpp"
+#include "bench/harness/room.hpp"
 
 namespace {
 
@@ -30,11 +30,11 @@ class Builder {
                               .path = source_.path,
                               .bytes = source_.data_bytes});
       add("convert", Kind::ours,
-          [](const Workload& source, const Path& target) { return converted(source, target); });
-      add("convert --seal", Kind::ours, converted_and_sealed);
-      add("cp + sync", Kind::other, copied_by_cp);
-      if (dd) add("dd, direct", Kind::limit, copied_by_dd);
-      add("read/write loop", Kind::other, copied_by_loop);
+          [](const Workload& source, const Path& target) { return time_convert(source, target); });
+      add("convert --seal", Kind::ours, time_convert_and_seal);
+      add("cp + sync", Kind::other, time_cp);
+      if (dd) add("dd, direct", Kind::limit, time_dd);
+      add("read/write loop", Kind::other, time_read_write_loop);
     }
     return std::move(cells_);
   }
@@ -68,32 +68,32 @@ int measure_peak(const Path& source, const Path& target) {
   return 0;
 }
 
-FigureGoal peak_goal(const Workload& source, const Path& target) {
+MeasuredValue peak_goal(const Workload& source, const Path& target) {
   const auto captured = run_or_fail({own_program(), "--peak", source.path.string(), target.string()});
   std::filesystem::remove(target);
   return {.text = "peak memory of a process that converts",
           .unit = "MiB",
           .value = std::stod(captured) / (1 << 20),
-          .limit = 96,
+          .threshold = 96,
           .at_least = false};
 }
 
-FigureGoal sharing_goal(const Folder& folder, const Options& options) {
-  FigureGoal goal{
-      .text = "shared blocks: convert --layout shared", .unit = "ms", .limit = 150, .at_least = false};
+MeasuredValue sharing_goal(const Folder& folder, const Options& options) {
+  MeasuredValue goal{
+      .text = "shared blocks: convert --layout shared", .unit = "ms", .threshold = 150, .at_least = false};
   const auto disk = ReflinkDisk::mount(folder / "", options.bytes * 2 + (std::uint64_t{1} << 30));
   if (!disk) return goal;
   const auto source = make_workload(disk->path() / "source.safetensors", options.bytes);
   const auto target = disk->path() / "target.irpa";
-  double best = 1e9;
+  std::vector<double> times;
   for (int i = 0; i < options.repeats; ++i) {
     std::filesystem::remove(target);
-    const auto turn = converted(source, target, true);
+    const auto turn = time_convert(source, target, true);
     must(turn.answer == source.answers.samples, "shared blocks: the answer is wrong");
     must(options.smoke || turn.note == "reflink", "shared blocks: the blocks were not shared");
-    best = std::min(best, turn.seconds);
+    times.push_back(turn.seconds * 1e3);
   }
-  goal.value = best * 1e3;
+  goal.set(times);
   return goal;
 }
 
@@ -102,8 +102,7 @@ bool run_all(const Options& options) {
   must_fit(options.bytes);
   const Folder folder(options.folder);
   const auto source = make_workload(folder / "source.safetensors", options.bytes);
-  if (!make_cold(source.path))
-    std::printf("no cell is cold: %s stays in the page cache\n", source.path.c_str());
+  check_eviction(source.path);
   auto cells = Builder(source, folder).build();
   run(cells.contenders, options, std::chrono::seconds(3));
   Report report{.file_bytes = source.file_bytes,

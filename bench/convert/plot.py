@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The figures of bench_convert as a picture and as tables.
+"""Draws the measurements of bench_convert as a picture and as tables.
 
-Usage: plot.py FIGURES.json PICTURE.svg
+Usage: plot.py MEASUREMENTS.json PICTURE.svg
 """
 
 import pathlib
@@ -12,8 +12,11 @@ import plot_common  # noqa: E402
 
 CONVERTING = plot_common.Picture(
     label="Speed of converting",
-    titles={"cold": "Cold source: another file, on the disk", "warm": "Warm source: another file, on the disk"},
-    measured=lambda figures: f"a file of {plot_common.gibibytes(figures['file_bytes'])}",
+    titles={
+        "cold": "Cold source, converted to a new file on the disk",
+        "warm": "Warm source, converted to a new file on the disk",
+    },
+    describe=lambda measurements: f"a file of {plot_common.gibibytes(measurements['file_bytes'])}",
 )
 
 if __name__ == "__main__":

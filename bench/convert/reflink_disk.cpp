@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <fstream>
 
-#include "bench/turns/child.hpp"
+#include "bench/harness/child.hpp"
 
 namespace ht::bench {
 

@@ -20,9 +20,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/turns/must.hpp"
-#include "bench/turns/options.hpp"
-#include "bench/turns/report.hpp"
+#include "bench/harness/must.hpp"
+#include "bench/harness/options.hpp"
+#include "bench/harness/report.hpp"
 
 namespace {
 
@@ -92,8 +92,9 @@ void for_each_operation(const Inputs<Dev>& in, const Visit& visit) {
   visit("argmax", square, [&] { return ht::argmax(in.x); });
   visit("embedding", 2 * square, [&] { return ht::embedding<F32>(in.w, in.ids); });
   visit("rope", 2 * square, [&] { return ht::rope(in.heads); });
-  visit("linear of 1", square, [&] { return ht::linear(in.row, in.w); });
-  visit("linear of 64", square, [&] { return ht::linear(value_of(in.x.template slice<0>(0, 64)), in.w); });
+  visit("linear, 1 vector", square, [&] { return ht::linear(in.row, in.w); });
+  visit("linear, 64 vectors", square,
+        [&] { return ht::linear(value_of(in.x.template slice<0>(0, 64)), in.w); });
   visit("matmul", 3 * square, [&] { return ht::matmul(in.x, in.w); });
   visit("conv2d", square / 2, [&] { return ht::conv2d(in.image, in.filters, {.padding = {1, 1}}); });
   visit("sum", square, [&] { return ht::sum(in.x); });
@@ -129,7 +130,7 @@ void add_device(Cells& cells, const std::shared_ptr<const Inputs<Dev>>& in, cons
     must_agree(name, result, host_results[index]);
     // A copy of the operation would hold a dangling reference, so `run` finds the operation by its index.
     const auto run = [in, index] {
-      Turn turn;
+      TurnResult turn;
       std::size_t place = 0;
       for_each_operation(*in, [&](const std::string&, std::uint64_t, const auto& each) {
         if (place++ != index) return;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The figures of bench_devices as a picture and as tables.
+"""Draws the measurements of bench_devices as a picture and as tables.
 
-Usage: plot.py FIGURES.json PICTURE.svg
+Usage: plot.py MEASUREMENTS.json PICTURE.svg
 """
 
 import pathlib
@@ -11,13 +11,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import plot_common  # noqa: E402
 
 
-def measured(figures):
-    return "F32 tensors in memory; throughput counts the bytes of the operands and of the result"
+def describe(measurements):
+    return "F32 tensors in memory, bytes of the operands and of the result"
 
 
 DEVICES = plot_common.Picture(
     label="Speed of operations on the host and on an OpenCL device",
-    measured=measured,
+    describe=describe,
 )
 
 if __name__ == "__main__":

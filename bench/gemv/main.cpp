@@ -10,11 +10,11 @@
 #include <memory>
 #include <random>
 
-#include "bench/turns/must.hpp"
-#include "bench/turns/open_file.hpp"
-#include "bench/turns/options.hpp"
-#include "bench/turns/report.hpp"
-#include "bench/turns/room.hpp"
+#include "bench/harness/must.hpp"
+#include "bench/harness/open_file.hpp"
+#include "bench/harness/options.hpp"
+#include "bench/harness/report.hpp"
+#include "bench/harness/room.hpp"
 #include "bench/values/limit.hpp"
 
 namespace {
@@ -118,7 +118,7 @@ void add_cell(Cells& cells, const Path& path, std::uint64_t bytes, const Vector&
       const Stopwatch stopwatch;
       const auto y = value_of(ht::linear(x, weights, options));
       const double seconds = stopwatch.seconds();
-      return Turn{.seconds = seconds, .answer = ht::crc64nvme(value_of(y.bytes()))};
+      return TurnResult{.seconds = seconds, .answer = ht::crc64nvme(value_of(y.bytes()))};
     }));
   };
   add("htensor", {});
@@ -129,11 +129,11 @@ void add_cell(Cells& cells, const Path& path, std::uint64_t bytes, const Vector&
   }));
 }
 
-std::vector<FigureGoal> goals_of(const std::vector<Contender>& contenders) {
-  std::vector<FigureGoal> goals;
-  const auto add = [&](const std::string& cell, const std::string& name, double limit) {
+std::vector<MeasuredValue> goals_of(const std::vector<Contender>& contenders) {
+  std::vector<MeasuredValue> goals;
+  const auto add = [&](const std::string& cell, const std::string& name, double threshold) {
     goals.push_back(pair_goal(cell + ": speed of " + name + " / the read loop", find(contenders, cell, name),
-                              find(contenders, cell, "read loop"), limit));
+                              find(contenders, cell, "read loop"), threshold));
   };
   for (const char* cell : {"F32", "BF16", "F16"}) add(cell, "htensor", 0.95);
   add("Q8_0", "htensor", 0.9);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The figures of bench_gemv as a picture and as tables.
+"""Draws the measurements of bench_gemv as a picture and as tables.
 
-Usage: plot.py FIGURES.json PICTURE.svg
+Usage: plot.py MEASUREMENTS.json PICTURE.svg
 """
 
 import pathlib
@@ -11,13 +11,13 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import plot_common  # noqa: E402
 
 
-def measured(figures):
-    return f"{plot_common.gibibytes(figures['file_bytes'])} of mapped weights of each type"
+def describe(measurements):
+    return f"{plot_common.gibibytes(measurements['file_bytes'])} of mapped weights of each type"
 
 
 GEMV = plot_common.Picture(
     label="Speed of one vector times stored weights",
-    measured=measured,
+    describe=describe,
 )
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 // `htensor ls` as a whole process, from start to exit, with output to /dev/null: safetensors of three sizes,
-// an IRPA, and a Llama GGUF with its vocabulary. Interleaved pairs compare it with an empty process, with
-// simdjson's DOM parse of the same header in this process or in another, and IRPA with safetensors.
+// an IRPA, and a Llama GGUF with its vocabulary. Its turns alternate with those of an empty process, or of
+// simdjson's DOM parse of the same header (inside the benchmark, and as a process of its own). `ls` of IRPA
+// also alternates with `ls` of safetensors.
 #include <chrono>
 #include <fstream>
 #include <memory>
@@ -10,11 +11,11 @@
 
 #include "bench/catalog/headers.hpp"
 #include "bench/catalog/task.hpp"
-#include "bench/listing/pairs.hpp"
+#include "bench/harness/must.hpp"
+#include "bench/harness/room.hpp"
+#include "bench/listing/paired_runs.hpp"
 #include "bench/process.hpp"
 #include "bench/quantile.hpp"
-#include "bench/turns/must.hpp"
-#include "bench/turns/room.hpp"
 
 namespace {
 
@@ -52,16 +53,16 @@ std::size_t lines_with(const std::filesystem::path& path, std::string_view word)
 // Adds the contenders with their files.
 class Builder {
  public:
-  Builder(const Folder& folder, bool smoke) : folder_(folder), smoke_(smoke), pairs_(smoke) {}
+  Builder(const Folder& folder, bool smoke) : folder_(folder), smoke_(smoke), paired_runs_(smoke) {}
 
-  Pairs build() && {
-    pairs_.add("empty process", process({HT_EMPTY_PROCESS}, short_runs));
+  PairedRuns build() && {
+    paired_runs_.add_contender("empty process", process({HT_EMPTY_PROCESS}, short_runs));
     add_safetensors("291", 291, short_runs);
     add_safetensors("60,000", smoke_ ? 600 : 60'000, 1);
     add_safetensors("600,000", smoke_ ? 6'000 : 600'000, 1);
     add_file("ls IRPA, 60,000", "experts.irpa", "irpa", value_of(expert_catalog(smoke_ ? 600 : 60'000)), 1);
     add_file("ls Llama GGUF", "llama.gguf", "gguf", value_of(llama_catalog()), short_runs);
-    return std::move(pairs_);
+    return std::move(paired_runs_);
   }
 
  private:
@@ -75,7 +76,7 @@ class Builder {
     const auto output = folder_ / "output";
     run_process(command, output);
     must(lines_with(output, ".weight") == catalog.size(), "ls of " + file + " is incomplete");
-    pairs_.add(name, process(command, runs));
+    paired_runs_.add_contender(name, process(command, runs));
     return header;
   }
 
@@ -84,19 +85,20 @@ class Builder {
     const auto header = add_file("ls " + size, file, "safetensors", value_of(expert_catalog(tensors)), runs);
     std::string text(reinterpret_cast<const char*>(header.data()) + 8, header.size() - 8);
     text.resize(text.size() + json_padding);
-    pairs_.add("DOM " + size, dom_parse(std::move(text), tensors));
-    pairs_.add("DOM process " + size, process({HT_DOM_PROCESS, (folder_ / file).string()}, runs));
+    paired_runs_.add_contender("DOM " + size, dom_parse(std::move(text), tensors));
+    paired_runs_.add_contender("DOM process " + size,
+                               process({HT_DOM_PROCESS, (folder_ / file).string()}, runs));
   }
 
   const Folder& folder_;
   bool smoke_;
-  Pairs pairs_;
+  PairedRuns paired_runs_;
 };
 
 // Returns true if all outputs were correct and all goals were met.
 bool run_all(bool smoke) {
   const Folder folder;
-  // docs/benchmarks.md explains the limits.
+  // docs/benchmarks.md explains the thresholds.
   return Builder(folder, smoke)
       .build()
       .compare({{"ls 291", "empty process", 0.9, true},

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The figures of bench_llama as a picture and as tables.
+"""Draws the measurements of bench_llama as a picture and as tables.
 
-Usage: plot.py FIGURES.json PICTURE.svg
+Usage: plot.py MEASUREMENTS.json PICTURE.svg
 """
 
 import pathlib
@@ -13,14 +13,14 @@ import plot_common  # noqa: E402
 MODELS = {"small": "200 MB", "1B": "1B"}
 
 
-def measured(figures):
+def describe(measurements):
     return "Llama of Q4_K_M weights, mapped; 8 tokens after a prompt of 8"
 
 
 LLAMA = plot_common.Picture(
-    label="Speed of tokens, as bytes of weights",
+    label="Speed of token generation, in bytes of weights per second",
     titles=MODELS,
-    measured=measured,
+    describe=describe,
 )
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ class Builder {
     for (const auto cache : {Cache::cold, Cache::warm}) add_few(cache);
     for (const auto cache : {Cache::cold, Cache::warm}) add_all(cache);
     for (const auto cache : {Cache::cold, Cache::warm}) add_one_pass(cache);
-    if (options_.far != nullptr) add_far(*options_.far);
+    if (options_.high_latency != nullptr) add_high_latency(*options_.high_latency);
     return std::move(cells_);
   }
 
@@ -97,13 +97,13 @@ class Builder {
         LoadOptions{.strategy = Strategy::Kind::automatic});
     add("mapped", Kind::strategy, all_by_load, std::cref(file_),
         LoadOptions{.strategy = Strategy::Kind::mapped});
-    add(own_memory, Kind::strategy, all_by_load, std::cref(file_),
-        LoadOptions{.strategy = Strategy::Kind::read});
-    // Into preallocated memory, which the other strategies do not have.
-    add("read", Kind::ours, all_by_load_into, std::cref(file_), std::cref(into_));
+    add("read", Kind::strategy, all_by_load, std::cref(file_), LoadOptions{.strategy = Strategy::Kind::read});
+    // Not Kind::strategy: it loads into preallocated memory and is therefore not comparable with the
+    // strategies.
+    add("load_into", Kind::ours, all_by_load_into, std::cref(file_), std::cref(into_));
     add("ifstream", Kind::other, all_by_ifstream, std::cref(file_), std::cref(into_));
-    add("mmap walk", Kind::other, all_by_mmap, std::cref(file_), Ahead::no);
-    add("mmap walk, WILLNEED", Kind::other, all_by_mmap, std::cref(file_), Ahead::will_need);
+    add("mmap walk", Kind::other, all_by_mmap, std::cref(file_), Advice::none);
+    add("mmap walk, WILLNEED", Kind::other, all_by_mmap, std::cref(file_), Advice::will_need);
     if (options_.direct) {
       add("O_DIRECT loop", limit_if(cache == Cache::cold), all_by_direct, std::cref(file_), std::cref(into_),
           *options_.direct);
@@ -117,8 +117,8 @@ class Builder {
     add("staged", Kind::strategy, one_pass_by_stream, std::cref(file_), Strategy::Kind::staged);
     add("mapped", Kind::strategy, one_pass_by_stream, std::cref(file_), Strategy::Kind::mapped);
     add("ifstream", Kind::other, one_pass_by_ifstream, std::cref(file_));
-    add("mmap walk", Kind::other, one_pass_by_mmap, std::cref(file_), Ahead::no);
-    add("mmap walk, WILLNEED", Kind::other, one_pass_by_mmap, std::cref(file_), Ahead::will_need);
+    add("mmap walk", Kind::other, one_pass_by_mmap, std::cref(file_), Advice::none);
+    add("mmap walk, WILLNEED", Kind::other, one_pass_by_mmap, std::cref(file_), Advice::will_need);
     if (options_.direct) {
       add("O_DIRECT loop", limit_if(cache == Cache::cold), one_pass_by_direct, std::cref(file_),
           *options_.direct);
@@ -127,10 +127,10 @@ class Builder {
     if (dd_direct_) add("dd iflag=direct", Kind::other, one_pass_by_dd, std::cref(file_), Through::direct);
   }
 
-  void add_far(const Workload& far) {
-    begin("far, one pass", Cache::cold, Task::one_pass, far);
-    add("staged", Kind::strategy, one_pass_by_stream, std::cref(far), Strategy::Kind::staged);
-    add("mmap walk", Kind::other, one_pass_by_mmap, std::cref(far), Ahead::no);
+  void add_high_latency(const Workload& file) {
+    begin("high latency, one pass", Cache::cold, Task::one_pass, file);
+    add("staged", Kind::strategy, one_pass_by_stream, std::cref(file), Strategy::Kind::staged);
+    add("mmap walk", Kind::other, one_pass_by_mmap, std::cref(file), Advice::none);
   }
 
   // Direct reads are the limit for a cold file only.

@@ -3,20 +3,16 @@
 
 #include <optional>
 
+#include "bench/harness/runner.hpp"
 #include "bench/load/contenders.hpp"
-#include "bench/turns/runner.hpp"
 
 namespace ht::bench {
-
-/// In the cells `all`, the contender that loads with the strategy `read`, into memory of the library. The
-/// contender "read" of these cells loads into memory of the caller.
-inline constexpr const char* own_memory = "read (own memory)";
 
 struct CellOptions {
   /// Set if direct reads are supported.
   std::optional<DirectShape> direct;
   /// A smaller model on a file system with high latency; null if unavailable.
-  const Workload* far = nullptr;
+  const Workload* high_latency = nullptr;
 };
 
 /// Creates all cells for this file. The arguments must outlive the result.

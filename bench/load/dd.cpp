@@ -1,5 +1,5 @@
+#include "bench/harness/child.hpp"
 #include "bench/load/contenders.hpp"
-#include "bench/turns/child.hpp"
 
 namespace ht::bench {
 namespace {
@@ -26,7 +26,7 @@ bool can_read_by_dd(const Workload& workload, Through through) {
   return run_child(words).status == 0;
 }
 
-Turn one_pass_by_dd(const Workload& workload, Through through) {
+TurnResult one_pass_by_dd(const Workload& workload, Through through) {
   const Stopwatch watch;
   const auto result = run_child(command(workload, through));
   const double seconds = watch.seconds();

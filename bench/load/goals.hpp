@@ -3,12 +3,12 @@
 
 #include <vector>
 
+#include "bench/harness/report.hpp"
 #include "bench/load/cells.hpp"
-#include "bench/turns/report.hpp"
 
 namespace ht::bench {
 
 /// The goals on ratios and times of contenders.
-[[nodiscard]] std::vector<FigureGoal> goals_of(const std::vector<Contender>& contenders);
+[[nodiscard]] std::vector<MeasuredValue> goals_of(const std::vector<Contender>& contenders);
 
 }  // namespace ht::bench

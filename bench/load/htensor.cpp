@@ -5,9 +5,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "bench/harness/page_cache.hpp"
+#include "bench/harness/sum.hpp"
 #include "bench/load/contenders.hpp"
-#include "bench/turns/page_cache.hpp"
-#include "bench/turns/sum.hpp"
 
 namespace ht::bench {
 namespace {
@@ -26,7 +26,7 @@ void must_have_all_bytes(const Workload& workload, const LoadReport& loaded) {
 
 }  // namespace
 
-Turn all_by_load(const Workload& workload, const LoadOptions& options) {
+TurnResult all_by_load(const Workload& workload, const LoadOptions& options) {
   const Stopwatch watch;
   const auto model = value_of(Model::open(workload.path));
   const auto loaded = value_of(ht::load(model, options));
@@ -40,7 +40,7 @@ Turn all_by_load(const Workload& workload, const LoadOptions& options) {
   return {seconds, answer, note_of(loaded)};
 }
 
-Turn all_by_load_into(const Workload& workload, const Destination& into) {
+TurnResult all_by_load_into(const Workload& workload, const Destination& into) {
   into.overwrite_samples(workload);
   std::vector<Target> targets;
   for (const auto& range : workload.tensors) {
@@ -54,7 +54,7 @@ Turn all_by_load_into(const Workload& workload, const Destination& into) {
   return {seconds, sample_answer(workload, into.data()), note_of(loaded)};
 }
 
-Turn one_pass_by_stream(const Workload& workload, io::Strategy::Kind strategy) {
+TurnResult one_pass_by_stream(const Workload& workload, io::Strategy::Kind strategy) {
   std::uint64_t sum = 0;
   const auto take = [&](const TensorPiece& piece) -> Result<void> {
     sum += sum_of(workload.tensors[piece.index].offset + piece.offset, piece.bytes);
@@ -68,7 +68,7 @@ Turn one_pass_by_stream(const Workload& workload, io::Strategy::Kind strategy) {
   return {seconds, sum, note_of(loaded)};
 }
 
-Turn few_by_load(const Workload& workload, io::Strategy::Kind strategy) {
+TurnResult few_by_load(const Workload& workload, io::Strategy::Kind strategy) {
   // `read` loads only matching tensors; other strategies do not need the pattern.
   const std::string glob = strategy == io::Strategy::Kind::read ? workload.few_glob : "*";
   const Stopwatch watch;
@@ -79,7 +79,7 @@ Turn few_by_load(const Workload& workload, io::Strategy::Kind strategy) {
   return {watch.seconds(), answer, note_of(loaded)};
 }
 
-Turn few_by_stream(const Workload& workload) {
+TurnResult few_by_stream(const Workload& workload) {
   std::unordered_map<std::string_view, std::array<std::byte, 2>> first;
   const auto take = [&](const TensorPiece& piece) -> Result<void> {
     // The piece at offset 0 contains the whole first element, because pieces are large.
@@ -96,7 +96,7 @@ Turn few_by_stream(const Workload& workload) {
   return {watch.seconds(), answer, note_of(loaded)};
 }
 
-Turn first_by_open(const Workload& workload) {
+TurnResult first_by_open(const Workload& workload) {
   const Stopwatch watch;
   const auto model = value_of(Model::open(workload.path));
   const std::uint64_t answer = load_le<std::uint16_t>(bytes_of(model, workload.tensors[0]));

@@ -3,8 +3,8 @@
 #include <fstream>
 #include <vector>
 
+#include "bench/harness/sum.hpp"
 #include "bench/load/contenders.hpp"
-#include "bench/turns/sum.hpp"
 
 namespace ht::bench {
 namespace {
@@ -22,7 +22,7 @@ void read(std::ifstream& file, std::byte* into, std::uint64_t bytes) {
 
 }  // namespace
 
-Turn all_by_ifstream(const Workload& workload, const Destination& into) {
+TurnResult all_by_ifstream(const Workload& workload, const Destination& into) {
   into.overwrite_samples(workload);
   const Stopwatch watch;
   auto file = open_at(workload, workload.data_begin);
@@ -33,7 +33,7 @@ Turn all_by_ifstream(const Workload& workload, const Destination& into) {
   return {seconds, sample_answer(workload, into.data())};
 }
 
-Turn one_pass_by_ifstream(const Workload& workload) {
+TurnResult one_pass_by_ifstream(const Workload& workload) {
   std::vector<std::byte> buffer(piece_bytes);
   const Stopwatch watch;
   auto file = open_at(workload, workload.data_begin);
@@ -46,7 +46,7 @@ Turn one_pass_by_ifstream(const Workload& workload) {
   return {watch.seconds(), sum};
 }
 
-Turn few_by_ifstream(const Workload& workload) {
+TurnResult few_by_ifstream(const Workload& workload) {
   const Stopwatch watch;
   std::ifstream file(workload.path, std::ios::binary);
   std::array<std::byte, 2> element{};

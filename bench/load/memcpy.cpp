@@ -8,7 +8,7 @@
 
 namespace ht::bench {
 
-Turn all_by_memcpy(const Workload& workload, const Destination& into) {
+TurnResult all_by_memcpy(const Workload& workload, const Destination& into) {
   into.overwrite_samples(workload);
   const OpenFile file(workload.path);
   const Mapping from(file, workload.file_bytes, MAP_POPULATE);

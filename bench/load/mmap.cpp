@@ -1,12 +1,12 @@
+#include "bench/harness/page_cache.hpp"
+#include "bench/harness/sum.hpp"
 #include "bench/load/contenders.hpp"
-#include "bench/turns/page_cache.hpp"
-#include "bench/turns/sum.hpp"
 
 namespace ht::bench {
 namespace {
 
-void advise(const Mapping& mapping, Ahead ahead) {
-  if (ahead == Ahead::will_need) {
+void advise(const Mapping& mapping, Advice advice) {
+  if (advice == Advice::will_need) {
     system_must(::madvise(mapping.data(), mapping.size(), MADV_WILLNEED) == 0, "madvise");
   }
 }
@@ -17,11 +17,11 @@ Bytes bytes_of(const Mapping& mapping, const TensorRange& range) {
 
 }  // namespace
 
-Turn all_by_mmap(const Workload& workload, Ahead ahead) {
+TurnResult all_by_mmap(const Workload& workload, Advice advice) {
   const Stopwatch watch;
   const OpenFile file(workload.path);
   const Mapping mapping(file, workload.file_bytes);
-  advise(mapping, ahead);
+  advise(mapping, advice);
   constexpr std::size_t page = 4096;
   for (std::size_t at = 0; at < mapping.size(); at += page) {
     // volatile, because otherwise the compiler removes the read.
@@ -32,17 +32,17 @@ Turn all_by_mmap(const Workload& workload, Ahead ahead) {
   return {seconds, sample_answer(workload, mapping.data())};
 }
 
-Turn one_pass_by_mmap(const Workload& workload, Ahead ahead) {
+TurnResult one_pass_by_mmap(const Workload& workload, Advice advice) {
   const Stopwatch watch;
   const OpenFile file(workload.path);
   const Mapping mapping(file, workload.file_bytes);
-  advise(mapping, ahead);
+  advise(mapping, advice);
   const auto sum = sum_of(workload.data_begin, {mapping.data() + workload.data_begin,
                                                 static_cast<std::size_t>(workload.data_bytes)});
   return {watch.seconds(), sum};
 }
 
-Turn few_by_mmap(const Workload& workload) {
+TurnResult few_by_mmap(const Workload& workload) {
   const Stopwatch watch;
   const OpenFile file(workload.path);
   const Mapping mapping(file, workload.file_bytes);
@@ -51,7 +51,7 @@ Turn few_by_mmap(const Workload& workload) {
   return {watch.seconds(), answer};
 }
 
-Turn first_by_mmap(const Workload& workload) {
+TurnResult first_by_mmap(const Workload& workload) {
   const Stopwatch watch;
   const OpenFile file(workload.path);
   const Mapping mapping(file, workload.file_bytes);

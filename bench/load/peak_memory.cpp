@@ -8,8 +8,8 @@
 #include <htensor/model/model.hpp>
 #include <sstream>
 
-#include "bench/turns/child.hpp"
-#include "bench/turns/sum.hpp"
+#include "bench/harness/child.hpp"
+#include "bench/harness/sum.hpp"
 
 namespace ht::bench {
 namespace {
@@ -34,7 +34,7 @@ int measure_peak_memory(const std::filesystem::path& path) {
   return 0;
 }
 
-FigureGoal peak_memory_goal(const Workload& workload) {
+MeasuredValue peak_memory_goal(const Workload& workload) {
   std::istringstream captured(run_or_fail({own_program(), "--peak", workload.path.string()}));
   std::uint64_t grown = 0;
   std::uint64_t sum = 0;
@@ -48,7 +48,7 @@ FigureGoal peak_memory_goal(const Workload& workload) {
   return {.text = "staged, file of " + file_mebibytes + " MiB: peak memory",
           .unit = "MiB",
           .value = static_cast<double>(grown) / mebibyte,
-          .limit = ring + 16,
+          .threshold = ring + 16,
           .at_least = false};
 }
 

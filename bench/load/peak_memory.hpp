@@ -4,13 +4,13 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "bench/turns/report.hpp"
-#include "bench/turns/workload.hpp"
+#include "bench/harness/report.hpp"
+#include "bench/harness/workload.hpp"
 
 namespace ht::bench {
 
 /// Streams the file in a child process and compares its peak memory with the size of the ring.
-[[nodiscard]] FigureGoal peak_memory_goal(const Workload& workload);
+[[nodiscard]] MeasuredValue peak_memory_goal(const Workload& workload);
 
 /// Runs in the child process: prints the memory growth in bytes and the sum.
 int measure_peak_memory(const std::filesystem::path& path);

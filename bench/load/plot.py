@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The figures of bench_load as a picture and as tables.
+"""Draws the measurements of bench_load as a picture and as tables.
 
-Usage: plot.py FIGURES.json PICTURE.svg
+Usage: plot.py MEASUREMENTS.json PICTURE.svg
 """
 
 import pathlib
@@ -17,9 +17,9 @@ LOADING = plot_common.Picture(
         "warm, all": "Warm: all of it into memory",
         "cold, one pass": "Cold: every byte once",
         "warm, one pass": "Warm: every byte once",
-        "far, one pass": "Behind a slow network, cold: every byte once",
+        "high latency, one pass": "Behind a slow network, cold: every byte once",
     },
-    measured=lambda figures: f"a file of {plot_common.gibibytes(figures['file_bytes'])}",
+    describe=lambda measurements: f"a file of {plot_common.gibibytes(measurements['file_bytes'])}",
 )
 
 if __name__ == "__main__":

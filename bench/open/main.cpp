@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "bench/harness/must.hpp"
+#include "bench/harness/room.hpp"
+#include "bench/microbenchmarks.hpp"
 #include "bench/open/task.hpp"
-#include "bench/report.hpp"
-#include "bench/turns/must.hpp"
-#include "bench/turns/room.hpp"
 
 namespace {
 

@@ -5,12 +5,12 @@
 #include <cstring>
 #include <htensor/convert/convert.hpp>
 
-#include "bench/turns/child.hpp"
-#include "bench/turns/must.hpp"
-#include "bench/turns/options.hpp"
-#include "bench/turns/report.hpp"
-#include "bench/turns/room.hpp"
-#include "bench/turns/workload.hpp"
+#include "bench/harness/child.hpp"
+#include "bench/harness/must.hpp"
+#include "bench/harness/options.hpp"
+#include "bench/harness/report.hpp"
+#include "bench/harness/room.hpp"
+#include "bench/harness/workload.hpp"
 
 namespace {
 
@@ -51,7 +51,7 @@ std::uint64_t count_mismatches(const Path& source, const Path& target) {
   return wrong;
 }
 
-Turn convert_to_bf16(const Path& source, const Path& target, const ht::ConvertOptions& options) {
+TurnResult convert_to_bf16(const Path& source, const Path& target, const ht::ConvertOptions& options) {
   const Stopwatch watch;
   const auto model = value_of(ht::Model::open(source));
   value_of(ht::convert(model, target, options, {.round = true}));
@@ -60,7 +60,7 @@ Turn convert_to_bf16(const Path& source, const Path& target, const ht::ConvertOp
 }
 
 // Runs a command that creates `target`. The answer is the size of the target.
-Turn run_copy(const std::vector<std::string>& command, const Path& target) {
+TurnResult run_copy(const std::vector<std::string>& command, const Path& target) {
   const Stopwatch watch;
   run_or_fail(command);
   const double seconds = watch.seconds();

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The figures of bench_retype as a picture and as tables.
+"""Draws the measurements of bench_retype as a picture and as tables.
 
-Usage: plot.py FIGURES.json PICTURE.svg
+Usage: plot.py MEASUREMENTS.json PICTURE.svg
 """
 
 import pathlib
@@ -12,8 +12,8 @@ import plot_common  # noqa: E402
 
 CONVERTING = plot_common.Picture(
     label="Speed of conversions that change values",
-    titles={"F32 to BF16": "F32 to BF16, bytes of the source", "Q4_K_M to BF16": "Q4_K_M to BF16, bytes of the target"},
-    measured=lambda figures: f"an F32 model of {plot_common.gibibytes(figures['file_bytes'])}",
+    titles={"F32 to BF16": "F32 to BF16 (GB/s of the source)", "Q4_K_M to BF16": "Q4_K_M to BF16 (GB/s of the target)"},
+    describe=lambda measurements: f"an F32 model of {plot_common.gibibytes(measurements['file_bytes'])}",
 )
 
 if __name__ == "__main__":

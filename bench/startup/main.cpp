@@ -3,10 +3,10 @@
 #include <vector>
 
 #include "bench/catalog/headers.hpp"
+#include "bench/harness/must.hpp"
+#include "bench/harness/room.hpp"
 #include "bench/process.hpp"
 #include "bench/quantile.hpp"
-#include "bench/turns/must.hpp"
-#include "bench/turns/room.hpp"
 
 namespace {
 

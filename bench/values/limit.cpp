@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "bench/turns/read_loop.hpp"
+#include "bench/harness/read_loop.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -14,8 +14,9 @@
 namespace ht::bench {
 namespace {
 
-// One step of input for each step of output, so that both streams advance together.
-constexpr std::size_t steps = 4096;
+// Each thread divides its input and its output into this many pieces and alternates between them, so that
+// both streams advance together.
+constexpr std::size_t pieces = 4096;
 
 #if defined(__x86_64__)
 
@@ -55,7 +56,7 @@ Span part_of(Span bytes, std::size_t part, std::size_t parts) {
 
 }  // namespace
 
-Turn run_limit(Bytes in, MutableBytes out, Stores stores) {
+TurnResult run_limit(Bytes in, MutableBytes out, Stores stores) {
   const std::size_t threads = std::max(1U, std::thread::hardware_concurrency());
   std::vector<std::uint64_t> sums(threads);
   const bool use_avx2 = has_avx2();
@@ -66,10 +67,10 @@ Turn run_limit(Bytes in, MutableBytes out, Stores stores) {
       workers.emplace_back([&, i] {
         const Bytes own_in = part_of(in, i, threads);
         const MutableBytes own_out = part_of(out, i, threads);
-        for (std::size_t step = 0; step < steps; ++step) {
-          const Bytes piece = part_of(own_in, step, steps);
-          sums[i] ^= use_avx2 ? by_avx2_read(piece) : by_plain_read(piece);
-          if (stores != Stores::none) write(part_of(own_out, step, steps), stores, use_avx2);
+        for (std::size_t piece = 0; piece < pieces; ++piece) {
+          const Bytes input = part_of(own_in, piece, pieces);
+          sums[i] ^= use_avx2 ? by_avx2_read(input) : by_plain_read(input);
+          if (stores != Stores::none) write(part_of(own_out, piece, pieces), stores, use_avx2);
         }
       });
     }

@@ -6,10 +6,10 @@
 #include <htensor/htensor.hpp>
 #include <random>
 
+#include "bench/harness/must.hpp"
+#include "bench/harness/options.hpp"
+#include "bench/harness/report.hpp"
 #include "bench/python_contender.hpp"
-#include "bench/turns/must.hpp"
-#include "bench/turns/options.hpp"
-#include "bench/turns/report.hpp"
 #include "bench/values/limit.hpp"
 
 namespace {
@@ -40,9 +40,9 @@ ht::Storage repeated(ht::Bytes pattern, std::uint64_t bytes) {
   return storage;
 }
 
-// A source of each type with the same number of elements, and memory for the largest result.
-struct Workload {
-  explicit Workload(std::int64_t count)
+// Makes sources of each type with the same number of elements. Holds the memory for the largest result.
+struct Inputs {
+  explicit Inputs(std::int64_t count)
       : elements(count), target(value_of(ht::Storage::owned(static_cast<std::uint64_t>(count) * 4))) {
     std::memset(value_of(target.writable_bytes()).data(), 1, target.bytes().size());
   }
@@ -130,9 +130,9 @@ std::uint32_t adler32(ht::Bytes bytes) {
 // The library's conversion, a scalar loop on one thread (dense sources only), Python and the limits. Results
 // of the first three must have the checksum of the library's first result.
 template <class To, class T>
-void add_cast(Cells& cells, const Python& python, const Workload& workload, const T& source,
+void add_cast(Cells& cells, const Python& python, const Inputs& inputs, const T& source,
               std::string_view from) {
-  const auto result = workload.result<To>();
+  const auto result = inputs.result<To>();
   const auto out = value_of(result.storage().writable_bytes()).first(bytes_of(result).size());
   const auto in = bytes_of(source);
   const Cell& cell = cells.cells.emplace_back(
@@ -141,7 +141,7 @@ void add_cast(Cells& cells, const Python& python, const Workload& workload, cons
     const Stopwatch stopwatch;
     value_of(ht::cast_lossy_into(result, source));
     const double seconds = stopwatch.seconds();
-    return Turn{.seconds = seconds, .answer = ht::crc64nvme(out)};
+    return TurnResult{.seconds = seconds, .answer = ht::crc64nvme(out)};
   };
   cells.contenders.push_back(make_contender(cell, "htensor", Kind::ours, convert));
   if constexpr (requires { source(0); }) {
@@ -153,9 +153,9 @@ void add_cast(Cells& cells, const Python& python, const Workload& workload, cons
       for (std::int64_t i = 0; i < source.elements(); ++i)
         results[i] = static_cast<typename To::Element>(static_cast<float>(elements[i]));
       const double seconds = stopwatch.seconds();
-      return Turn{.seconds = seconds, .answer = ht::crc64nvme(out)};
+      return TurnResult{.seconds = seconds, .answer = ht::crc64nvme(out)};
     };
-    // Both must have the same result.
+    // The scalar loop must have the same result as htensor.
     naive.expected_answer = cells.contenders.back().expected_answer;
     cells.contenders.push_back(std::move(naive));
   }
@@ -195,13 +195,13 @@ void add_statistics(Cells& cells, const Python& python, const T& source, std::st
     const Stopwatch stopwatch;
     const auto found = value_of(ht::statistics(source));
     const double seconds = stopwatch.seconds();
-    return Turn{.seconds = seconds, .answer = std::bit_cast<std::uint64_t>(found.sum)};
+    return TurnResult{.seconds = seconds, .answer = std::bit_cast<std::uint64_t>(found.sum)};
   }));
   Contender counts = make_contender(cell, "histogram", Kind::ours, [=] {
     const Stopwatch stopwatch;
     const auto found = value_of(ht::histogram(source, {.low = -0.1, .high = 0.1, .bins = 64}));
     const double seconds = stopwatch.seconds();
-    return Turn{.seconds = seconds, .answer = found.counts[32]};
+    return TurnResult{.seconds = seconds, .answer = found.counts[32]};
   });
   counts.every_rounds = 4;
   cells.contenders.push_back(std::move(counts));
@@ -217,11 +217,11 @@ void add_statistics(Cells& cells, const Python& python, const T& source, std::st
   add_limits(cells, cell, in, {});
 }
 
-std::vector<FigureGoal> goals_of(const std::vector<Contender>& contenders) {
-  std::vector<FigureGoal> goals;
-  const auto add = [&](const std::string& cell, double limit) {
+std::vector<MeasuredValue> goals_of(const std::vector<Contender>& contenders) {
+  std::vector<MeasuredValue> goals;
+  const auto add = [&](const std::string& cell, double threshold) {
     goals.push_back(pair_goal(cell + ": speed of htensor / the best loop", find(contenders, cell, "htensor"),
-                              best_of(contenders, cell, Kind::limit), limit));
+                              best_of(contenders, cell, Kind::limit), threshold));
   };
   for (const char* cell : {"BF16 to F32", "F16 to F32", "F32 to BF16", "F8_E4M3 to F32", "Q8_0 to F32",
                            "Q4_K to F32", "Q6_K to F32"}) {
@@ -234,21 +234,21 @@ std::vector<FigureGoal> goals_of(const std::vector<Contender>& contenders) {
 }
 
 bool run_all(const Options& options) {
-  const Workload workload(static_cast<std::int64_t>(options.bytes / 4 / 1024 * 1024));
+  const Inputs inputs(static_cast<std::int64_t>(options.bytes / 4 / 1024 * 1024));
   Cells cells;
   const auto python = std::make_shared<PythonChild>();
-  const auto f32 = workload.dense<F32>();
-  const auto bf16 = workload.dense<BF16>();
-  const auto q4_k = workload.blocks<ht::Q4_K>();
-  add_cast<F32>(cells, python, workload, bf16, "BF16");
-  add_cast<F32>(cells, python, workload, workload.dense<F16>(), "F16");
-  add_cast<BF16>(cells, python, workload, f32, "F32");
-  add_cast<F16>(cells, python, workload, f32, "F32");
-  add_cast<F32>(cells, python, workload, workload.dense<ht::F8_E4M3>(), "F8_E4M3");
-  add_cast<F32>(cells, python, workload, workload.blocks<ht::Q8_0>(), "Q8_0");
-  add_cast<F32>(cells, python, workload, q4_k, "Q4_K");
-  add_cast<F32>(cells, python, workload, workload.blocks<ht::Q6_K>(), "Q6_K");
-  add_cast<BF16>(cells, python, workload, q4_k, "Q4_K");
+  const auto f32 = inputs.dense<F32>();
+  const auto bf16 = inputs.dense<BF16>();
+  const auto q4_k = inputs.blocks<ht::Q4_K>();
+  add_cast<F32>(cells, python, inputs, bf16, "BF16");
+  add_cast<F32>(cells, python, inputs, inputs.dense<F16>(), "F16");
+  add_cast<BF16>(cells, python, inputs, f32, "F32");
+  add_cast<F16>(cells, python, inputs, f32, "F32");
+  add_cast<F32>(cells, python, inputs, inputs.dense<ht::F8_E4M3>(), "F8_E4M3");
+  add_cast<F32>(cells, python, inputs, inputs.blocks<ht::Q8_0>(), "Q8_0");
+  add_cast<F32>(cells, python, inputs, q4_k, "Q4_K");
+  add_cast<F32>(cells, python, inputs, inputs.blocks<ht::Q6_K>(), "Q6_K");
+  add_cast<BF16>(cells, python, inputs, q4_k, "Q4_K");
   add_statistics(cells, python, f32, "F32");
   add_statistics(cells, python, bf16, "BF16");
   add_statistics(cells, python, q4_k, "Q4_K");

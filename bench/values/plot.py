@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The figures of bench_values as a picture and as tables.
+"""Draws the measurements of bench_values as a picture and as tables.
 
-Usage: plot.py FIGURES.json PICTURE.svg
+Usage: plot.py MEASUREMENTS.json PICTURE.svg
 """
 
 import pathlib
@@ -15,22 +15,22 @@ CASTS = ["BF16 to F32", "F16 to F32", "F32 to BF16", "F32 to F16", "F8_E4M3 to F
 STATISTICS = ["statistics of F32", "statistics of BF16", "statistics of Q4_K"]
 
 
-def measured(figures):
-    return f"{plot_common.gibibytes(figures['file_bytes'])} of F32 or as many elements of other types, in memory"
+def describe(measurements):
+    return f"{plot_common.gibibytes(measurements['file_bytes'])} of F32 or as many elements of other types, in memory"
 
 
 def by_task(cells):
-    """Two tables: statistics only read, so they have other limits than casts."""
+    """Two tables: statistics only read, so they have another limit than casts."""
     return [{name: rows for name, rows in cells.items() if name in names} for names in (CASTS, STATISTICS)]
 
 
 VALUES = plot_common.Picture(
     label="Speed of casts and statistics",
     titles={name: name[0].upper() + name[1:] for name in CASTS + STATISTICS},
-    measured=measured,
+    describe=describe,
     tables=by_task,
-    # A cell has numpy and torch only if they are installed and support its dtypes.
-    contenders=("htensor", "histogram", "numpy", "torch", "scalar loop"),
+    # numpy and torch may be missing, and only cells with dtypes that they support have them.
+    row_order=("htensor", "histogram", "numpy", "torch", "scalar loop"),
 )
 
 if __name__ == "__main__":

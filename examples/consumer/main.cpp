@@ -24,10 +24,10 @@ struct F8_E3M4 {
 };
 static_assert(ht::LosslessTo<F8_E3M4, ht::F16> && !ht::LosslessTo<F8_E3M4, ht::F8_E4M3>);
 
-/// A device whose memory comes from a counting pool, for numbers of at most 32 bits.
-struct Pool {
+/// A device with host memory that counts the bytes that it allocates. Stores dtypes of at most 32 bits.
+struct CountingDevice {
   using Slices = ht::SliceList<ht::slice::Core>;
-  static constexpr std::string_view name = "Pool";
+  static constexpr std::string_view name = "CountingDevice";
   static constexpr bool is_host_accessible = true;
   template <class D>
   static constexpr bool stores = D::bits <= 32;
@@ -40,7 +40,7 @@ struct Pool {
     return ht::Storage::owned_by(std::move(block), all);
   }
 };
-static_assert(ht::Compatible<Pool, ht::F32> && !ht::Compatible<Pool, ht::F64>);
+static_assert(ht::Compatible<CountingDevice, ht::F32> && !ht::Compatible<CountingDevice, ht::F64>);
 
 /// A device whose memory the host cannot read. It adds floats and has no other operation.
 struct Adder {
@@ -106,15 +106,15 @@ class FlippedFile final : public ht::io::Source {
   std::shared_ptr<const ht::io::Source> file_;
 };
 
-/// Loads each tensor into memory from the pool.
-class PoolStrategy final : public ht::io::Strategy {
+/// Loads each tensor into memory of `CountingDevice`.
+class CountingStrategy final : public ht::io::Strategy {
  public:
-  explicit PoolStrategy(std::shared_ptr<const ht::io::Source> source) : source_(std::move(source)) {}
+  explicit CountingStrategy(std::shared_ptr<const ht::io::Source> source) : source_(std::move(source)) {}
 
-  std::string_view name() const noexcept override { return "into the pool"; }
+  std::string_view name() const noexcept override { return "into counted memory"; }
   ht::io::Strategy::Answer answer(const ht::io::Strategy::Request& request) override {
     if (const auto* const load = std::get_if<ht::io::Strategy::LoadRequest>(&request)) {
-      const auto storage = Pool::allocate(load->range.bytes);
+      const auto storage = CountingDevice::allocate(load->range.bytes);
       if (!storage) return ht::io::request_failed(storage.error());
       const auto owner = std::make_shared<ht::Storage>(*storage);
       const auto read = source_->read(load->range.offset, *owner->writable_bytes());
@@ -137,7 +137,7 @@ class PoolStrategy final : public ht::io::Strategy {
 namespace {
 
 ht::Result<void> run(const std::filesystem::path& path) {
-  using Matrix = ht::Tensor<mine::F8_E3M4, ht::Rank<2>, mine::Pool>;
+  using Matrix = ht::Tensor<mine::F8_E3M4, ht::Rank<2>, mine::CountingDevice>;
   const auto weights = HT_TRY(Matrix::zeros(ht::Rank<2>(2, 3)));
   for (int i = 0; i < 2; ++i) {
     for (int j = 0; j < 3; ++j) weights(i, j) = mine::F8_E3M4::Element(0.5 * (3 * i + j));
@@ -151,7 +151,8 @@ ht::Result<void> run(const std::filesystem::path& path) {
   const auto wide = HT_TRY(ht::cast<ht::F16>(mapped));
   std::printf("%.*s: %s", static_cast<int>(name.size()), name.data(), "[");
   for (const float value : wide) std::printf(" %g", static_cast<double>(value));
-  std::printf(" ], %llu bytes from the pool\n", static_cast<unsigned long long>(mine::Pool::allocated_bytes));
+  std::printf(" ], %llu bytes allocated\n",
+              static_cast<unsigned long long>(mine::CountingDevice::allocated_bytes));
   return {};
 }
 
@@ -178,7 +179,7 @@ ht::Result<void> load_flipped(const std::filesystem::path& path) {
   }
   const auto source = std::make_shared<mine::FlippedFile>(HT_TRY(ht::io::open_file(flipped_path)));
   const auto model = HT_TRY(ht::Model::from_source(source, {.dtypes = {ht::dtype_info<mine::F8_E3M4>()}}));
-  const auto loaded = HT_TRY(ht::load(model, {.custom = std::make_shared<mine::PoolStrategy>(source)}));
+  const auto loaded = HT_TRY(ht::load(model, {.custom = std::make_shared<mine::CountingStrategy>(source)}));
   const auto any = HT_TRY(model.at(0));
   const auto tensor = HT_TRY(any.flat<mine::F8_E3M4>());
   std::printf("flipped: %llu bytes loaded by '%s', first %g\n", static_cast<unsigned long long>(loaded.bytes),

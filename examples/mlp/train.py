@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Trains a small classifier on made-up data and writes it with its test set: train.py OUT.safetensors
 
-A point has 32 numbers. Its class, one of eight, is the signs of three products of two random projections.
-No linear classifier can separate these classes. Takes a few seconds.
+A point has 32 numbers. Its class, one of eight, is given by the signs of three products. Each product
+multiplies two random projections of the point. No linear classifier can separate these classes. Takes a
+few seconds.
 """
 
 import json

@@ -78,7 +78,7 @@ class WhisperExport(unittest.TestCase):
         self.assertEqual(read.returncode, 0, read.stderr)
         self.assertEqual(read.stdout.count("util.global"), len(self.shapes))
 
-    def test_error_for_an_old_file_names_whisper_cpp(self):
+    def test_error_for_a_ggml_file_of_whisper_cpp_names_that_program(self):
         old = self.path / "ggml-tiny.bin"
         old.write_bytes(b"lmgg" + bytes(64))
         done = run(EXPORT, old, self.path / "o.irpa", self.path / "o.mlir", text=True)

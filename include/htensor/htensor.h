@@ -78,7 +78,7 @@ typedef struct ht_seal ht_seal;      // the checksums of a model's files
 typedef struct ht_error ht_error;    // why a call failed
 typedef struct ht_cancel ht_cancel;  // stops calls from another thread
 
-// Defined in dlpack.h, which this header does not need.
+// Defined in dlpack.h. Only a program that uses DLPack needs to include it.
 struct DLManagedTensor;
 struct DLManagedTensorVersioned;
 
@@ -95,10 +95,10 @@ typedef enum ht_status {
   HT_NO_SPACE = 6,
   HT_ALREADY_EXISTS = 7,
   HT_NOT_REGULAR_FILE = 8,
-  HT_CHANGED_UNDERFOOT = 9,
+  HT_CHANGED_UNDERFOOT = 9,  // a file changed or was replaced while in use
   HT_TRUNCATED = 10,
-  HT_BAD_MAGIC = 11,
-  HT_BAD_VERSION = 12,
+  HT_BAD_MAGIC = 11,    // the format of the file is unknown
+  HT_BAD_VERSION = 12,  // the version of the format or of DLPack is not supported
   HT_BAD_HEADER = 13,
   HT_HEADER_TOO_LARGE = 14,
   HT_BAD_UTF8 = 15,
@@ -112,30 +112,30 @@ typedef enum ht_status {
   HT_SIZE_MISMATCH = 23,
   HT_BAD_OFFSET = 24,
   HT_OVERLAP = 25,
-  HT_GAP = 26,
+  HT_GAP = 26,  // bytes between tensors, in a format without gaps
   HT_MISALIGNED = 27,
   HT_TRAILING_BYTES = 28,
-  HT_MISSING_SHARD = 29,
-  HT_STALE_INDEX = 30,
-  HT_PATH_ESCAPES = 31,
+  HT_MISSING_SHARD = 29,  // a file of the model is missing
+  HT_STALE_INDEX = 30,    // an index and its files disagree
+  HT_PATH_ESCAPES = 31,   // a path in a file leads out of the folder of the file
   HT_NOT_FOUND = 32,
   HT_DTYPE_MISMATCH = 33,
   HT_SHAPE_MISMATCH = 34,
   HT_OUT_OF_BOUNDS = 35,
   HT_CHECKSUM_MISMATCH = 36,
   HT_NOT_SEALED = 37,
-  HT_BAD_SEAL = 38,
-  HT_WOULD_LOSE = 39,
-  HT_IN_USE = 40,
-  HT_STALE_HANDLE = 41,
-  HT_BAD_STATE = 42,
+  HT_BAD_SEAL = 38,      // the seal is damaged or belongs to another file
+  HT_WOULD_LOSE = 39,    // values, types or metadata would be lost, which the options do not allow
+  HT_IN_USE = 40,        // the memory or the file is in use
+  HT_STALE_HANDLE = 41,  // not used by this version
+  HT_BAD_STATE = 42,     // an invalid argument, or a call that the state of the object does not allow
   HT_BUDGET_TOO_SMALL = 43,
   HT_OUT_OF_MEMORY = 44,
   HT_UNSUPPORTED_PLATFORM = 45,
   HT_UNSUPPORTED_STRATEGY = 46,
   HT_DEVICE_UNAVAILABLE = 47,
-  HT_NETWORK_FAILED = 48,
-  HT_ACCESS_DENIED = 49,
+  HT_NETWORK_FAILED = 48,  // not used by this version
+  HT_ACCESS_DENIED = 49,   // not used by this version
   HT_CANCELLED = 50,
   HT_INTERNAL = 51
 } ht_status;
@@ -306,7 +306,8 @@ HT_C_API uint64_t ht_crc64nvme_combine(uint64_t first, uint64_t second, uint64_t
 /// its disk or network has failed.
 typedef enum ht_faults {
   HT_FAULTS_GUARDED = 0,   // an error in functions of this header and in ht_guard; elsewhere SIGBUS
-  HT_FAULTS_OFF = 1,       // SIGBUS; the library installs no handler and reads by system calls
+  HT_FAULTS_OFF = 1,       // an error in functions that take a model or a tensor, which read by system
+                           // calls; elsewhere SIGBUS, also in ht_guard: no signal handler is installed
   HT_FAULTS_ZERO_FILL = 2  // as guarded, but elsewhere such pages read as zeros: see ht_model_fault
 } ht_faults;
 
@@ -349,9 +350,10 @@ HT_C_API size_t ht_model_file_count(const ht_model* model);
 /// The path of the file at `index`; NULL if `index` is not less than ht_model_file_count.
 HT_C_API const char* ht_model_file(const ht_model* model, size_t index);
 
-/// Returns the error of the first unreadable page that was replaced by zeros, even temporarily; HT_OK if
-/// there is none. With HT_FAULTS_ZERO_FILL, call it after a computation on bytes in place, and discard the
-/// results if it fails.
+/// Returns the error of the first unreadable page that was replaced by zeros, also if ht_guard or another
+/// function has restored the page since; HT_OK if there is none. With HT_FAULTS_ZERO_FILL, call
+/// ht_model_fault after a computation on bytes in place, and discard the results of the computation if
+/// ht_model_fault returns an error.
 HT_C_API ht_status ht_model_fault(const ht_model* model, ht_error** error);
 /// Calls `body(context)`, which reads `bytes` bytes at `data` in place. If a page of these bytes cannot be
 /// read, the function returns an error and the process gets no SIGBUS; `body` still runs to its end and reads
@@ -394,7 +396,8 @@ typedef struct ht_tensor_info {
   int is_splat;
   const void* splat;
   size_t splat_bytes;
-  /// Text in the file about the tensor that no other field represents.
+  /// The text that an IRPA file stores with the tensor, verbatim. Empty if the library would write the same
+  /// text for `type` and `dims`, and for other formats.
   ht_string note;
 } ht_tensor_info;
 
@@ -473,7 +476,8 @@ typedef struct ht_metadata_item {
   ht_value value;
 } ht_metadata_item;
 
-/// The number of keys. Padding that an edit left in a header is not counted.
+/// The number of keys. The key `htensor.pad`, whose spaces ht_edit_metadata reserves for later edits of a
+/// GGUF header, is neither counted nor listed.
 HT_C_API size_t ht_model_metadata_count(const ht_model* model);
 /// Returns the key and the value at `index`, in file order. `*item` belongs to the model. The first call for
 /// a text or an array copies it into the model. HT_OUT_OF_BOUNDS, HT_OUT_OF_MEMORY.
@@ -520,8 +524,8 @@ typedef enum ht_rounding {
 
 typedef struct ht_read_options {
   size_t size;
-  /// The dtype to write; HT_TYPE_UNKNOWN keeps the stored type. A dtype decodes blocks, whose values are
-  /// treated as F32.
+  /// The dtype to write; HT_TYPE_UNKNOWN keeps the stored type. For a dtype, blocks are decoded to F32, and
+  /// the F32 values are converted to the dtype.
   ht_type type;
   ht_rounding rounding;
   /// Values beyond the largest finite one become the largest finite one.
@@ -552,8 +556,8 @@ HT_C_API ht_status ht_tensor_read_f64(const ht_tensor* tensor, const ht_slice* s
 HT_C_API ht_status ht_tensor_value(const ht_tensor* tensor, const int64_t* index, size_t rank, double* value,
                                    ht_error** error);
 
-/// Infinities and NaNs are only counted; all other fields describe the finite values. If there are none,
-/// `min`, `max`, `mean` and `standard_deviation` are NaN.
+/// `count` is the number of all elements, including NaNs and infinities. The fields from `min` on describe
+/// the finite values. Without finite values, `min`, `max`, `mean` and `standard_deviation` are NaN.
 typedef struct ht_statistics {
   size_t size;
   uint64_t count;
@@ -637,9 +641,9 @@ typedef struct ht_load_report {
   const char* reason;          // the reason and the speed, for people
   uint64_t requested_bytes;    // stored bytes of the requested tensors
   uint64_t bytes;              // loaded by this call
-  uint64_t resident_bytes;     // in the model's own memory before this call
+  uint64_t resident_bytes;     // of `requested_bytes`, in the model's own memory before; not loaded again
   uint64_t cached_bytes;       // of `bytes`, in the page cache before this call; UINT64_MAX if unknown
-  uint64_t streamed_bytes;     // of `bytes`, not kept: all or 0
+  uint64_t streamed_bytes;     // equal to `bytes` if they were streamed and not kept in memory, else 0
   uint64_t direct_bytes;       // of `bytes`, by direct I/O
   uint64_t verified_bytes;     // compared with their checksums
   uint64_t peak_memory_bytes;  // of the process; UINT64_MAX if unknown
@@ -651,9 +655,10 @@ typedef struct ht_load_report {
 /// HT_NOT_SEALED. A failed load can be repeated.
 HT_C_API ht_status ht_model_load(const ht_model* model, const ht_load_options* options,
                                  const ht_load_report** loaded, ht_error** error);
-/// Passes all bytes of the matching tensors to `consume`, in file order, every byte once per tensor. `index`
-/// is the position of the tensor in the model, `offset` the position of `data` in the tensor. `data` is valid
-/// during the callback. A nonzero return value of `consume` ends the stream with HT_CANCELLED.
+/// Passes the stored bytes of each matching tensor once to `consume`, in file order; bytes that two tensors
+/// share are passed for both, and a splat has no stored bytes. `index` is the position of the tensor in the
+/// model, `offset` the position of `data` in the tensor. `data` is valid during the callback. A nonzero
+/// return value of `consume` ends the stream with HT_CANCELLED.
 HT_C_API ht_status ht_model_stream(const ht_model* model,
                                    int (*consume)(void* context, size_t index, uint64_t offset,
                                                   const void* data, size_t bytes),
@@ -727,7 +732,8 @@ typedef struct ht_hash_options {
   int per_tensor;
   /// ht_model_seal: replaces a seal that the files do not match.
   int force;
-  /// The largest splat to hash, except by CRC-64/NVME; 0 is 1 GiB. HT_BUDGET_TOO_SMALL for a larger one.
+  /// The maximum size of a splat for XXH3 and SHA-256; 0 is 1 GiB. HT_BUDGET_TOO_SMALL for a larger splat.
+  /// CRC-64/NVME has no limit.
   uint64_t max_splat_bytes;
   const ht_work* work;
 } ht_hash_options;
@@ -789,10 +795,10 @@ typedef enum ht_verdict {
 } ht_verdict;
 
 typedef enum ht_file_part {
-  HT_PART_HEADER = 0,
-  HT_PART_TENSOR = 1,
-  HT_PART_GAP = 2,
-  HT_PART_TAIL = 3
+  HT_PART_HEADER = 0,  // from the start of the file to the first tensor
+  HT_PART_TENSOR = 1,  // bytes of a tensor
+  HT_PART_GAP = 2,     // between tensors; without a seal, between the header and the data of a `.ht` file
+  HT_PART_TAIL = 3     // after the last tensor, or after the sealed end of the file
 } ht_file_part;
 
 /// Bytes that differ from the seal: whole chunks of up to 4 MiB, so some of them may be good.
@@ -823,8 +829,10 @@ HT_C_API ht_status ht_verify(const char* path, const ht_verify_options* options,
 /// The same for the open files of a model, but damage is an error that names the first bad tensor:
 /// HT_CHECKSUM_MISMATCH, HT_TRUNCATED, HT_TRAILING_BYTES, HT_MISSING_SHARD.
 HT_C_API ht_status ht_model_verify(const ht_model* model, const ht_verify_options* options, ht_error** error);
-/// Compares the bytes of one tensor with the seal, which is read each time; for a splat, the headers, which
-/// have its pattern. HT_CHECKSUM_MISMATCH, HT_NOT_SEALED, HT_BAD_SEAL.
+/// Compares the bytes of one tensor with the seal of its file, or with the checksum in a `.ht` file. For a
+/// handle to rows, compares the whole tensor. For a splat, compares all bytes outside of tensors, in all
+/// files of the model, because a header has its pattern. Reads the seal in each call. HT_CHECKSUM_MISMATCH,
+/// HT_NOT_SEALED, HT_BAD_SEAL.
 HT_C_API ht_status ht_tensor_verify(const ht_tensor* tensor, ht_error** error);
 /// The same with progress and cancellation. `work` may be NULL.
 HT_C_API ht_status ht_tensor_verify_with_work(const ht_tensor* tensor, const ht_work* work, ht_error** error);
@@ -884,9 +892,10 @@ typedef struct ht_convert_options {
   const char* format;
   /// The tensors to convert, by their names in the source.
   const ht_filter* filter;
-  /// The first rename that matches a name applies, and the first type rule that matches the name and, with a
-  /// wildcard, the type of the tensor. Type rules without a wildcard come before all others. HT_NOT_FOUND for
-  /// a rename or a rule that applies to no tensor.
+  /// For each tensor, the first rename whose `from` matches the name applies, and the first type rule whose
+  /// pattern matches the name; a rule with a wildcard is passed over if it skips the tensor (see
+  /// ht_type_rule). Type rules without a wildcard come before all others. HT_NOT_FOUND for a rename or a rule
+  /// that applies to no tensor.
   const ht_rename* renames;
   size_t rename_count;
   const ht_type_rule* types;
@@ -912,7 +921,8 @@ typedef struct ht_convert_options {
   int skip_metadata;
   /// Splits the model into files of about this many bytes; 0 writes one file.
   uint64_t shard_bytes;
-  /// Losses to allow; any other loss is HT_WOULD_LOSE. `lossy` allows all three.
+  /// Losses to allow: `round` allows HT_LOSS_ROUNDING, `drop_metadata` HT_LOSS_METADATA, `raw_bytes`
+  /// HT_LOSS_RAW_BYTES, `lossy` all three. Any other loss is HT_WOULD_LOSE.
   int round;
   int drop_metadata;
   int raw_bytes;
@@ -1067,7 +1077,7 @@ HT_C_API ht_status ht_edit_metadata(const char* path, const ht_metadata_edit* ed
 // Save.
 
 /// A tensor to save: elements in the caller's memory, or a tensor of a model. The memory must not change
-/// during the call. Every element of an array has the same `size`.
+/// during the call. All structs of an array have the same `size`.
 typedef struct ht_tensor_to_save {
   size_t size;
   ht_string name;
@@ -1083,7 +1093,9 @@ typedef struct ht_tensor_to_save {
   /// Elements in native byte order.
   const void* data;
   size_t bytes;
-  /// Tensors of one scope are stored together; NULL leaves the scope empty.
+  /// The name of a group of tensors; NULL is "". Tensors of one group are stored together, unless
+  /// `canonical` orders them. The file does not contain the name, and the `scope` of ht_convert_options is
+  /// unrelated.
   const char* scope;
 } ht_tensor_to_save;
 

@@ -51,7 +51,8 @@ def _option(match: re.Match[str]) -> str:
     return f"{_VALUES[name]}={value or ''}"
 
 
-# Applied in this order. The pattern of a whole call of the program includes its backticks.
+# Applied in this order. A pattern that matches a complete command line also matches the backticks around the
+# command line.
 _RULES: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"; `htensor ls` lists all of them", ""),
     (r"`htensor ls --headers-only` lists", "`htensor.open(path, allow_incomplete=True)` lists"),

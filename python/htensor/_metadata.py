@@ -58,12 +58,15 @@ def _is_f32(value: float) -> bool:
         return False
 
 
-def _integer_type(values: list[int], order: tuple[int, ...]) -> int:
+def _integer_type(key: str, values: list[int], order: tuple[int, ...]) -> int:
     low, high = min(values, default=0), max(values, default=0)
     for kind in order:
         if _LIMITS[kind][0] <= low and high <= _LIMITS[kind][1]:
             return kind
-    raise OverflowError(f"{low if low < 0 else high} does not fit into 64 bits")
+    for value in (low, high):
+        if not -(2**63) <= value < 2**64:
+            raise OverflowError(f"metadata {key!r}: {value} does not fit into 64 bits")
+    raise OverflowError(f"metadata {key!r}: no 64-bit integer type holds both {low} and {high}")
 
 
 def _item_type(key: str, items: list[Any]) -> int:
@@ -72,7 +75,7 @@ def _item_type(key: str, items: list[Any]) -> int:
     if all(isinstance(item, str) for item in items) and items:
         return _STRING
     if all(isinstance(item, int) and not isinstance(item, bool) for item in items):
-        return _integer_type(items, (5, 4, 11, 10))
+        return _integer_type(key, items, (5, 4, 11, 10))
     if all(isinstance(item, (int, float)) and not isinstance(item, bool) for item in items):
         return _F32 if all(_is_f32(float(item)) for item in items) else _F64
     if all(isinstance(item, (list, tuple)) for item in items):
@@ -105,8 +108,8 @@ def _type_name(kind: int) -> str:
 
 
 def _check(key: str, kind: int, value: Any) -> None:
-    number = "__index__" if kind in _LIMITS else "__float__"
-    if not (isinstance(value, str) if kind == _STRING else hasattr(value, number)):
+    conversion_method = "__index__" if kind in _LIMITS else "__float__"
+    if not (isinstance(value, str) if kind == _STRING else hasattr(value, conversion_method)):
         raise TypeError(f"metadata {key!r}: {value!r} is not of type {_type_name(kind)}")
     if kind in _LIMITS and not _LIMITS[kind][0] <= value <= _LIMITS[kind][1]:
         raise OverflowError(f"metadata {key!r}: {value} does not fit into {_type_name(kind)}")
@@ -134,7 +137,7 @@ def normalize_value(key: str, value: Any) -> tuple[Any, ...]:
             raise TypeError(f"metadata {key!r}: arrays have one dimension")
         return _array(key, _NUMPY[name], items) if isinstance(items, list) else (_NUMPY[name], items)
     if isinstance(value, int):
-        return _integer_type([value], (4, 5, 10, 11)), value
+        return _integer_type(key, [value], (4, 5, 10, 11)), value
     if isinstance(value, float):
         return (_F32 if _is_f32(value) else _F64), value
     if isinstance(value, (list, tuple)):

@@ -155,9 +155,9 @@ class Model(_native.Model, Mapping[str, Tensor]):
 
         Buffers of bytes, such as bytearray, and arrays of uint8 with the shape (nbytes,) receive the stored bytes,
         also for elements of 4 and 6 bits: ValueError for another size and for column-major tensors."""
-        plain: dict[str, Any] = {}
+        to_fill: dict[str, Any] = {}
         for name, buffer in buffers.items():
-            plain.update(self._place(name, buffer, verify))
+            to_fill.update(self._place(name, buffer, verify))
         options = {
             "strategy": _EXTERNAL,
             "verify": verify,
@@ -166,7 +166,7 @@ class Model(_native.Model, Mapping[str, Tensor]):
             "chunk_bytes": size_of(chunk_bytes, "chunk_bytes"),
         }
         with reporting(progress, "load") as report:
-            return LoadReport(**_native.load_into(self, plain, options, report))
+            return LoadReport(**_native.load_into(self, to_fill, options, report))
 
     def _place(self, name: str, buffer: Any, verify: bool) -> dict[str, Any]:
         """Returns {name: buffer} for the extension to fill. If the array has another layout or byte order than
@@ -192,9 +192,9 @@ class Model(_native.Model, Mapping[str, Tensor]):
         if code in _types.PACKED:
             raise TypeError(f"tensor {name!r} has elements of {bits} bits; pass a uint8 array of {tensor.nbytes} bytes")
         dtype, shape = tensor.dtype, tensor.shape
-        # The stored bits, for a dtype that numpy lacks.
-        plain = _types.import_numpy().dtype(_types.dtype_name(code, bits)).newbyteorder(dtype.byteorder)
-        if array.dtype.newbyteorder("=") not in (dtype.newbyteorder("="), plain.newbyteorder("=")):
+        # The dtype without ml_dtypes: for a type that numpy lacks, unsigned integers with the stored bits.
+        builtin = _types.import_numpy().dtype(_types.dtype_name(code, bits)).newbyteorder(dtype.byteorder)
+        if array.dtype.newbyteorder("=") not in (dtype.newbyteorder("="), builtin.newbyteorder("=")):
             raise TypeError(f"tensor {name!r} has the dtype {dtype}, but its array has {array.dtype}")
         if block_bytes:
             shape = (*shape[:-1], shape[-1] // elements * block_bytes)
@@ -202,15 +202,16 @@ class Model(_native.Model, Mapping[str, Tensor]):
             raise ValueError(f"tensor {name!r} has the shape {shape}, but its array has {array.shape}")
         if not array.flags.writeable:
             raise ValueError(f"the array of tensor {name!r} is read-only")
-        stored = plain if array.dtype.newbyteorder("=") == plain.newbyteorder("=") else dtype
+        stored = builtin if array.dtype.newbyteorder("=") == builtin.newbyteorder("=") else dtype
         if array.dtype == stored and array.flags.c_contiguous and not column_major:
             # The buffer protocol does not support dtypes of ml_dtypes.
             return {name: array.reshape(-1).view("uint8")}
-        # A splat has no stored bytes: its pattern is in the header, which `load_into` of the extension verifies.
+        # The pattern of a splat is in the header. `_native.load_into` verifies the header, also if no buffer is left
+        # to fill.
         if verify and tensor._facts[7] is None:
             tensor.verify()
         # A copy by the library: an unreadable page is an Error and not SIGBUS.
-        copy = _types.import_numpy().empty(shape, plain.newbyteorder("<"))
+        copy = _types.import_numpy().empty(shape, builtin.newbyteorder("<"))
         tensor.copy_to(copy.reshape(-1).view("uint8"))
         _types.import_numpy().copyto(array, copy.view(stored.newbyteorder("<")), casting="equiv")
         return {}
@@ -252,7 +253,7 @@ def open(
     faults            the effect of reading an unreadable page of a mapped file (truncated file, disk error).
                       "guarded": calls of htensor raise Error, and reading an array in place raises SIGBUS;
                       "zero_fill": in arrays in place, such pages read as zeros, see Model.check_faults();
-                      "off": no handler of SIGBUS is installed
+                      "off": as "guarded", but htensor reads by system calls and installs no handler of SIGBUS
     allow_incomplete  also opens an incomplete download: all tensors are listed, and reading missing bytes
                       raises Error
     max_header        the maximum bytes of a header, such as 1000000 or "1G"; None is the limit of the format

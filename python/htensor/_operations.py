@@ -74,6 +74,7 @@ def load(
 ) -> Model:
     """Opens a model and brings its tensors into memory. Returns the model.
 
+    path        a path, or an open model, which is loaded and returned; `faults` and `max_header` are for a path
     strategy    "automatic" chooses from facts about files and machine; "mapped" fills the page cache; "read"
                 reads into the model's own memory, which does not depend on the file afterwards. To check a
                 model that exceeds memory, call `verify` or `hash`, which read it once into a few small buffers.
@@ -85,7 +86,7 @@ def load(
     chunks, chunk_bytes  reads in flight and the bytes of each
     progress    True shows a bar; a callable is called with (done_bytes, total_bytes)
 
-    `Model.load` does the same for an open model and returns a report.
+    `Model.load` loads an open model and returns a report.
     """
     model = path if isinstance(path, Model) else open(path, faults=faults, max_header=max_header)
     try:
@@ -201,10 +202,11 @@ def verify(
     check  raises Error if bytes differ, with the report as `verification`; check=False returns a report whose
            `ok` and truth value are False instead
 
-    Works for files that no longer parse. Error (not_sealed) if there is no seal. For an open model, the files
-    that it has open are compared, even if its path names another file now. The library stops at the first
-    difference, so `bad` is empty; `algorithm` is "" and `seal` is None. `checked_bytes` counts the bytes of
-    tensors, and is 0 with `quick` or if bytes differ.
+    Works for files that no longer parse. Error (not_sealed) if there is no seal.
+
+    `path` may be an open model. The files that the model has open are then compared, even if its path names another
+    file now. The library stops at the first difference, so the report has no ranges: `bad` is empty, `algorithm` is
+    "" and `seal` is None. `checked_bytes` counts the bytes of tensors, and is 0 with `quick` or if bytes differ.
     """
     options = {"quick": quick, "max_header": size_of(max_header, "max_header")}
     if isinstance(path, Model):
@@ -385,10 +387,11 @@ def convert(
     format            "safetensors", "gguf", "irpa", "ht", "npy"; None is the format of the target's extension
     include, exclude  patterns of names of the source
     rename            patterns to new names, one * on each side: {"model.*": "*"}
-    cast, quantize    patterns to types: {"*": "BF16"}, {"blk.*": "Q8_0"}; the first pattern applies that matches the
-                      name and, if it has a wildcard, fits the tensor: wildcards skip integers, and for a block
-                      encoding also norms and biases. Patterns without a wildcard come before all others, then
-                      patterns of `quantize` before patterns of `cast`
+    cast, quantize    patterns to types: {"*": "BF16"}, {"blk.*": "Q8_0"}. Patterns are tried in this order: exact
+                      names, patterns of `quantize`, patterns of `cast`. The first one that matches the tensor applies.
+                      To a floating-point type or an encoding, a pattern with a wildcard converts no integers and
+                      booleans; to an encoding, also no norms, biases, splats, tensors of one dimension and rows that
+                      are not whole blocks
     dequantize        decodes block encodings: True is F32; or "F16", "BF16"
     round             allows rounding: True or "nearest_even", "toward_zero", "stochastic" (with `seed`)
     saturate          values beyond the largest finite one become the largest finite one

@@ -47,9 +47,9 @@ class Record:
 
 
 class Stats(Record):
-    """Statistics of a tensor. `count` is the number of all elements. Infinities and NaNs are only counted; all other
-    fields describe the finite values. Without finite values, `min`, `max`, `mean` and `std` are NaN. `argmin` and
-    `argmax` are row-major positions; `std` is that of the population."""
+    """Statistics of a tensor. `count` is the number of all elements, including NaNs and infinities. The fields from `min`
+    on describe the finite values. Without finite values, `min`, `max`, `mean` and `std` are NaN. `argmin` and `argmax`
+    are row-major positions; `std` is that of the population."""
 
     __slots__ = (
         "count", "zeros", "subnormals", "nans", "infinities", "min", "max", "argmin", "argmax", "sum", "mean", "std",
@@ -71,7 +71,14 @@ class Stats(Record):
 
 
 class LoadReport(Record):
-    """The report of a load. Sizes are in bytes; None if unknown."""
+    """The report of a load. Sizes are in bytes; None if unknown. `code` and `reason` state why the strategy was chosen,
+    for programs and for people.
+
+    `requested_bytes` is the stored size of the requested tensors. Of these, `resident_bytes` were in the model's own
+    memory before this call and were not loaded again; `bytes` were loaded by this call. Of `bytes`, `cached_bytes` were
+    in the page cache before this call, and `direct_bytes` were read by direct I/O. `streamed_bytes` equals `bytes` if
+    the bytes were read but not kept in memory; else it is 0. `verified_bytes` were compared with their checksums.
+    `peak_memory_bytes` is for the whole process."""
 
     __slots__ = (
         "strategy", "code", "reason", "requested_bytes", "bytes", "resident_bytes", "cached_bytes", "streamed_bytes",
@@ -93,7 +100,8 @@ class LoadReport(Record):
 
 class BadRange(Record):
     """Bytes that differ from the seal, are missing, or follow the sealed end. Damage is reported in whole chunks of up
-    to 4 MiB; adjacent chunks are one range. `part` is "header", "tensor", "gap" or "tail"."""
+    to 4 MiB; adjacent chunks are one range. `part` is "header" (from the start of the file to the first tensor),
+    "tensor", "gap" (between tensors) or "tail" (after the last tensor)."""
 
     __slots__ = ("file", "part", "tensor", "offset", "bytes")
     file: str

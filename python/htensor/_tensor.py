@@ -217,7 +217,8 @@ class Tensor(_native.Tensor):
         index: Any = ...,
         progress: Progress = None,
     ) -> Array:
-        """The values in a new array of another dtype. Decodes block encodings, whose values are float32.
+        """The values in a new array of another dtype. Blocks are decoded to float32, and the float32 values are
+        converted to `dtype`.
 
         dtype     "float32", "bfloat16", "F16", numpy.float16, torch.float32
         index     the elements to read, as in `t[index]`; all by default

@@ -141,12 +141,11 @@ static bool store_number(ht_value_type type, PyObject* object, void* items, size
   return true;
 }
 
-// `pair` is (type, value), and for an array (9, item type, list of values or of pairs).
-bool Metadata::to_value(PyObject* pair, ht_value* out) {
+bool Metadata::to_value(PyObject* typed, ht_value* out) {
   int type = 0, item_type = 0;
   PyObject* object = nullptr;
-  if (PyTuple_Size(pair) == 3) {
-    if (!PyArg_ParseTuple(pair, "iiO!", &type, &item_type, &PyList_Type, &object)) return false;
+  if (PyTuple_Size(typed) == 3) {
+    if (!PyArg_ParseTuple(typed, "iiO!", &type, &item_type, &PyList_Type, &object)) return false;
     const size_t count = static_cast<size_t>(PyList_Size(object));
     out->type = HT_VALUE_ARRAY;
     out->item_type = static_cast<ht_value_type>(item_type);
@@ -163,7 +162,7 @@ bool Metadata::to_value(PyObject* pair, ht_value* out) {
     }
     return true;
   }
-  if (!PyArg_ParseTuple(pair, "iO", &type, &object)) return false;
+  if (!PyArg_ParseTuple(typed, "iO", &type, &object)) return false;
   out->type = static_cast<ht_value_type>(type);
   if (out->type == HT_VALUE_STRING) return to_text(object, &out->as.text);
   if (out->type == HT_VALUE_F32) {  // ht_value stores F32 as a double, too
@@ -181,10 +180,10 @@ bool Metadata::to_value(PyObject* pair, ht_value* out) {
 bool Metadata::set(PyObject* dict) {
   const Py_ssize_t size = PyDict_Size(dict);
   if (size < 0 || !items_.allocate(static_cast<size_t>(size))) return false;
-  PyObject *key = nullptr, *pair = nullptr;
+  PyObject *key = nullptr, *typed = nullptr;
   Py_ssize_t position = 0;
-  while (PyDict_Next(dict, &position, &key, &pair)) {
-    if (!to_text(key, &items_[count_].key) || !to_value(pair, &items_[count_].value)) return false;
+  while (PyDict_Next(dict, &position, &key, &typed)) {
+    if (!to_text(key, &items_[count_].key) || !to_value(typed, &items_[count_].value)) return false;
     ++count_;
   }
   return true;

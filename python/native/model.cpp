@@ -352,8 +352,8 @@ static PyObject* copy_of(PyObject* value) {
                  [&](size_t i) { return copy_of(PyList_GetItem(value, static_cast<Py_ssize_t>(i))); });
 }
 
-// Returns a copy: a change by the caller has no effect on the model, and no object of the caller can refer to
-// the model from the cached dict, in a cycle that would never be freed.
+// Returns a copy, so a change by the caller does not change the model. Also, the caller cannot store the
+// model in the cached dict: the type has no garbage collection, so this cycle would never be freed.
 static PyObject* get_metadata(PyObject* self, void*) {
   auto* model = reinterpret_cast<ModelObject*>(self);
   const Use use(handle_of(self));
@@ -392,8 +392,8 @@ static PyMethodDef model_methods[] = {
     {"close", model_close, METH_NOARGS,
      "Releases the model. Tensors and arrays made from it stay valid and keep their file mapped."},
     {"check_faults", model_check_faults, METH_NOARGS,
-     "Raises the Error of the first unreadable page that was replaced by zeros, even temporarily, if there "
-     "is one."},
+     "Raises the Error of the first unreadable page that was replaced by zeros, if any, also if the page was "
+     "restored since."},
     {nullptr, nullptr, 0, nullptr}};
 
 static PyGetSetDef model_properties[] = {

@@ -143,7 +143,7 @@ PyObject* to_exception(ht_status status, const ht_error* error);
 /// Returns the handle of an open model and adds an owner. Raises for a closed model and for other types.
 Handle* handle_of(PyObject* model);
 
-/// Returns the C handle, which belongs to the tensor and is created at first use.
+/// Returns the `ht_tensor`, which the Python object owns and creates at first use.
 ht_tensor* tensor_of(TensorObject* tensor);
 
 /// Keeps a handle for the duration of a call. The constructor takes over the owner that `handle_of` added.
@@ -200,7 +200,7 @@ class Work {
   double last_ = -1;
 };
 
-// Options are passed as a dict that contains only the options that the caller gave.
+// Options are passed as a dict. A field of the C struct whose key is missing stays 0.
 
 enum class Kind { flag, u32, u64, f64, enumeration, text, path };
 
@@ -237,8 +237,8 @@ class Metadata {
   Metadata(const Metadata&) = delete;
   Metadata& operator=(const Metadata&) = delete;
   bool set(PyObject* dict);
-  /// Converts one value; this object owns its memory.
-  bool to_value(PyObject* pair, ht_value* out);
+  /// Converts one typed value, a tuple as `to_typed` returns it. This object owns the memory of the result.
+  bool to_value(PyObject* typed, ht_value* out);
   const ht_metadata_item* items() { return items_.data(); }
   size_t count() const { return count_; }
 
@@ -255,7 +255,8 @@ class Metadata {
 };
 
 PyObject* to_python(const ht_value& value);
-/// Returns (type, value), or (9, item type, list) for an array, as Metadata takes them.
+/// Returns a typed value as Metadata takes it: (type, value); for an array (9, item type, list of values);
+/// for an array of arrays (9, 9, list of such tuples).
 PyObject* to_typed(const ht_value& value);
 
 /// Frees the memory of an object and its reference to its type, which PyType_FromSpec created. The last call

@@ -61,7 +61,7 @@ ht_tensor* tensor_of(TensorObject* self) {
   if (!unlocked(
           [&](ht_error** error) { return ht_model_at(self->handle->model, self->index, &tensor, error); }))
     return nullptr;
-  // Another thread may have created the handle while the GIL was released.
+  // Another thread may have created `self->tensor` while the GIL was released.
   if (self->tensor)
     ht_tensor_free(tensor);
   else
@@ -182,7 +182,8 @@ static PyObject* get_note(PyObject* self, void*) {
 
 static PyObject* get_index(PyObject* self, void*) { return PyLong_FromSize_t(as_tensor(self)->index); }
 
-// (type, bits, block elements, block bytes, is plain, is column-major, is big-endian, splat pattern or None)
+// (type, bits, block elements, block bytes, is plain, is column-major, is big-endian, splat pattern or None).
+// Plain, as in `ht_tensor_info::is_plain`: not a splat, row-major, little-endian.
 static PyObject* get_facts(PyObject* self, void*) {
   ht_tensor_info info{};
   if (!describe(as_tensor(self), &info)) return nullptr;
@@ -369,23 +370,23 @@ static PyObject* tensor_dlpack(PyObject* self, PyObject* arguments) {
   if (!PyArg_ParseTuple(arguments, "pi", &versioned, &access)) return nullptr;
   const ht_tensor* tensor = tensor_of(as_tensor(self));
   if (!tensor) return nullptr;
-  DLManagedTensor* plain = nullptr;
+  DLManagedTensor* unversioned = nullptr;
   DLManagedTensorVersioned* managed = nullptr;
   Work work(Py_None);
   if (!work.run([&](const ht_work* state, ht_error** error) {
         const auto mode = static_cast<ht_access>(access);
         if (mode == HT_ACCESS_COPY)
           return versioned ? ht_tensor_copy_to_dlpack_versioned(tensor, state, &managed, error)
-                           : ht_tensor_copy_to_dlpack(tensor, state, &plain, error);
+                           : ht_tensor_copy_to_dlpack(tensor, state, &unversioned, error);
         return versioned ? ht_tensor_to_dlpack_versioned(tensor, mode, &managed, error)
-                         : ht_tensor_to_dlpack(tensor, mode, &plain, error);
+                         : ht_tensor_to_dlpack(tensor, mode, &unversioned, error);
       })) {
     // A signal handler may have raised an exception although the export succeeded.
-    if (plain) plain->deleter(plain);
+    if (unversioned) unversioned->deleter(unversioned);
     if (managed) managed->deleter(managed);
     return nullptr;
   }
-  return versioned ? to_capsule(managed) : to_capsule(plain);
+  return versioned ? to_capsule(managed) : to_capsule(unversioned);
 }
 
 static PyMethodDef tensor_methods[] = {
@@ -412,7 +413,10 @@ static PyGetSetDef tensor_properties[] = {
     {"offset", get_offset, nullptr, "The offset of the bytes in their file; None for a splat.", nullptr},
     {"file", get_file, nullptr,
      "The path of the file with the bytes; None for a splat and for bytes in memory.", nullptr},
-    {"note", get_note, nullptr, "Text in the file about the tensor that no other field represents.", nullptr},
+    {"note", get_note, nullptr,
+     "The text that an IRPA file stores with the tensor; empty if it only states the type and the shape as "
+     "the library writes them, and for other formats.",
+     nullptr},
     {"index", get_index, nullptr, "The position of the tensor in its model.", nullptr},
     {"_kind", get_kind, nullptr, nullptr, nullptr},
     {"_facts", get_facts, nullptr, nullptr, nullptr},

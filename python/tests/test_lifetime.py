@@ -37,7 +37,7 @@ def test_array_outlives_model_and_tensor(path, arrays):
     assert mappings_of(path) == 0
 
 
-def test_memoryview_and_interface_keep_the_mapping(path, arrays):
+def test_memoryview_asarray_and_dlpack_capsule_keep_the_mapping(path, arrays):
     data = htensor.open(path)["ids"].data
     array = np.asarray(htensor.open(path)["ids"])
     capsule = htensor.open(path)["ids"].__dlpack__()
@@ -49,7 +49,7 @@ def test_memoryview_and_interface_keep_the_mapping(path, arrays):
 
 
 def test_references_and_mappings_are_released(path):
-    """References to the classes and mappings of the file are released after every way to use a model."""
+    """After every kind of use, a model leaves no reference to the classes and no mapping of the file."""
     def use():
         model = htensor.open(path)
         for name, tensor in model.items():

@@ -40,7 +40,7 @@ def test_load_returns_the_model(path, arrays, strategy):
     assert_equal({name: t.numpy() for name, t in model.items()}, arrays)
 
 
-def test_read_is_independent_of_the_file(path, arrays):
+def test_a_model_loaded_with_the_strategy_read_does_not_depend_on_its_file(path, arrays):
     model = htensor.load(path, strategy="read")
     os.truncate(path, 0)
     assert np.array_equal(model["ids"].numpy(), arrays["ids"])
@@ -144,7 +144,7 @@ def test_damage_raises_and_names_the_tensor(path):
     assert htensor.verify(path)
 
 
-def test_truncated_file_is_verified(path):
+def test_verify_reports_a_truncated_file(path):
     htensor.seal(path)
     os.truncate(path, path.stat().st_size - 5)
     assert htensor.verify(path, check=False).verdict == "truncated"
@@ -777,6 +777,18 @@ def test_sizes_are_exact_or_refused(path):
 def test_metadata_that_exceeds_its_type_is_refused(tmp_path):
     with pytest.raises(OverflowError):
         htensor.save(tmp_path / "a.gguf", {}, {"general.architecture": "x", "x": htensor.Value("F32", 1e300)})
+
+
+@pytest.mark.parametrize("value, problem", [
+    (2**64, f"{2**64} does not fit into 64 bits"),
+    ([2**64, -1], f"{2**64} does not fit into 64 bits"),
+    (-(2**63) - 1, f"{-(2**63) - 1} does not fit into 64 bits"),
+    ([-1, 2**63], f"no 64-bit integer type holds both -1 and {2**63}"),
+])  # fmt: skip
+def test_metadata_integers_without_a_type_are_refused(value, problem):
+    with pytest.raises(OverflowError) as caught:
+        htensor.to_bytes({}, {"general.architecture": "x", "x.y": value}, format="gguf")
+    assert str(caught.value) == f"metadata 'x.y': {problem}"
 
 
 def test_crc64nvme_takes_integers_of_numpy():

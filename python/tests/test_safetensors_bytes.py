@@ -15,8 +15,9 @@ import htensor
 import htensor.safetensors as safetensors
 from htensor.safetensors.numpy import load, load_file, save, save_file
 
-# In ascending order of dtypes in the reference, which stores tensors in descending order.
-CODES = {
+# The names that files store for dtypes, in the ascending order of dtypes in the reference, which stores tensors in
+# descending order.
+STORED_NAMES = {
     "bool": "BOOL", "float4_e2m1fn_x2": "F4", "uint8": "U8", "int8": "I8", "float8_e5m2": "F8_E5M2",
     "float8_e4m3fn": "F8_E4M3", "float8_e8m0fnu": "F8_E8M0", "float8_e4m3fnuz": "F8_E4M3FNUZ",
     "float8_e5m2fnuz": "F8_E5M2FNUZ", "int16": "I16", "uint16": "U16", "float16": "F16", "bfloat16": "BF16",
@@ -34,13 +35,13 @@ def item_bytes(dtype):
 
 def expected(tensors, metadata=None):
     """The file of {name: (dtype, shape, bytes)} as the reference lays it out."""
-    order = list(CODES)
+    order = list(STORED_NAMES)
     header, data = {}, b""
     if metadata is not None:
         header["__metadata__"] = dict(sorted(metadata.items()))
     for name, (dtype, shape, raw) in sorted(tensors.items(), key=lambda item: (-order.index(item[1][0]), item[0])):
         shape = [*shape[:-1], shape[-1] * 2] if dtype == "float4_e2m1fn_x2" else list(shape)
-        header[name] = {"dtype": CODES[dtype], "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
+        header[name] = {"dtype": STORED_NAMES[dtype], "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
         data += raw
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
@@ -69,7 +70,7 @@ def random_tensors(seed):
     draw = random.Random(seed)
     tensors = {}
     for i in range(draw.randrange(1, 12)):
-        dtype = draw.choice(list(CODES))
+        dtype = draw.choice(list(STORED_NAMES))
         shape = [draw.randrange(0, 5) for _ in range(draw.randrange(1, 4))]
         name = draw.choice(["w", "a.b", "ünï", 'quote"', "tab\t", "back\\slash", "\x01", "😀"]) + str(i % 4)
         tensors[name] = (dtype, shape, draw.randbytes(math.prod(shape) * item_bytes(dtype)))
@@ -98,7 +99,7 @@ def test_a_file_without_tensors_equals_the_reference_layout(metadata, tmp_path):
 
 
 def test_tensors_of_every_dtype_equal_the_reference_layout(tmp_path):
-    tensors = {dtype: (dtype, [3, 2], bytes(range(6 * item_bytes(dtype)))) for dtype in CODES}
+    tensors = {dtype: (dtype, [3, 2], bytes(range(6 * item_bytes(dtype)))) for dtype in STORED_NAMES}
     assert written(tensors, None, tmp_path) == expected(tensors)
 
 

@@ -40,7 +40,8 @@ def positional_parameters(node, is_method=False):
 
 
 def stated_count(call, count):
-    """The number of arguments in the TypeError of a call with `count` arguments."""
+    """Calls `call` with `count` arguments, a wrong number. Returns the number that `call` takes, from the text of the
+    TypeError."""
     with pytest.raises(TypeError) as caught:
         call(*[None] * count)
     found = re.search(rf"takes (?:exactly )?(no|one|\d+) arguments? \({count} given\)", str(caught.value))

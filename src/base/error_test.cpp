@@ -31,7 +31,7 @@ std::atomic<std::size_t> allocations = 0;
 namespace ht::error_test {
 namespace {
 
-ErrorCode code_number(std::size_t value) { return static_cast<ErrorCode>(value); }
+ErrorCode code_of(std::size_t value) { return static_cast<ErrorCode>(value); }
 
 Error full_error() {
   return Error(ErrorCode::truncated, "data_ends_in_the_file", "the data ends at byte 640")
@@ -57,7 +57,7 @@ void expect_full(const Error& error) {
 TEST(ErrorCodes, each_has_a_unique_name) {
   std::set<std::string_view> names;
   for (std::size_t i = 1; i <= error_code_count; ++i) {
-    const std::string_view name = to_string(code_number(i));
+    const std::string_view name = to_string(code_of(i));
     EXPECT_FALSE(name.empty()) << i;
     EXPECT_EQ(name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_"), name.npos) << name;
     EXPECT_TRUE(names.insert(name).second) << name << " is used twice";
@@ -67,7 +67,7 @@ TEST(ErrorCodes, each_has_a_unique_name) {
 TEST(ErrorCodes, each_has_a_unique_sentence) {
   std::set<std::string_view> sentences;
   for (std::size_t i = 1; i <= error_code_count; ++i) {
-    const std::string_view sentence = describe(code_number(i));
+    const std::string_view sentence = describe(code_of(i));
     ASSERT_GT(sentence.size(), 1U) << i;
     // to_string(Error) prints the sentence in place of a message: after the path and before the code.
     EXPECT_TRUE(sentence.front() >= 'a' && sentence.front() <= 'z') << sentence;
@@ -94,9 +94,9 @@ TEST(ErrorCodes, values_never_change) {
 }
 
 TEST(ErrorCodes, unknown_code_is_described_as_internal) {
-  EXPECT_EQ(to_string(code_number(0)), "internal");
-  EXPECT_EQ(to_string(code_number(error_code_count + 1)), "internal");
-  EXPECT_EQ(describe(code_number(255)), describe(ErrorCode::internal));
+  EXPECT_EQ(to_string(code_of(0)), "internal");
+  EXPECT_EQ(to_string(code_of(error_code_count + 1)), "internal");
+  EXPECT_EQ(describe(code_of(255)), describe(ErrorCode::internal));
 }
 
 TEST(Error, keeps_all_fields) { expect_full(full_error()); }

@@ -36,9 +36,9 @@ struct MappingSlot {
   std::atomic<FaultPolicy> policy{FaultPolicy::guarded};
   std::atomic<bool> is_writable{false};
   std::atomic<std::uint32_t> users{0};
-  std::atomic<std::uintptr_t> zeros{no_address};        // lowest address of pages replaced by zeros
-  std::atomic<std::uintptr_t> first_fault{no_address};  // an address
-  Backing* backing = nullptr;                           // guarded by `mutex`
+  std::atomic<std::uintptr_t> first_zero_page{no_address};  // address of the lowest page replaced by zeros
+  std::atomic<std::uintptr_t> first_fault{no_address};      // an address
+  Backing* backing = nullptr;                               // guarded by `mutex`
 };
 
 // One range of an open section. Only the section's thread writes the range.
@@ -50,8 +50,8 @@ struct alignas(64) SectionSlot {
   std::atomic<Mark> mark{Mark::none};
   std::atomic<std::uintptr_t> address{0};
   std::atomic<MappingSlot*> mapping{nullptr};
-  std::atomic<std::uint64_t> generation{0};
-  SectionSlot* next = nullptr;  // of the same section, or of the same list of free slots
+  std::atomic<std::uint64_t> mapping_sequence{0};  // `mapping->sequence` at the fault
+  SectionSlot* next = nullptr;                     // of the same section, or of the same list of free slots
   const void* thread = nullptr;
 };
 
@@ -75,7 +75,7 @@ constinit Block<SectionSlot> sections;
 constinit std::atomic<std::uint64_t> unsettled{0};
 constinit std::mutex mutex;  // the handler does not lock it
 constinit SectionSlot* shared_slots = nullptr;
-constinit bool first_block_is_shared = false;
+constinit bool first_block_is_in_use = false;  // its slots were added to `shared_slots`
 constinit thread_local SectionSlot* own_slots = nullptr;
 
 // Returns an address that is unique to this thread.
@@ -104,7 +104,7 @@ SectionSlot* shared_slot() noexcept {
   const std::lock_guard lock(mutex);
   if (shared_slots == nullptr) {
     auto* block = &sections;
-    if (std::exchange(first_block_is_shared, true)) {
+    if (std::exchange(first_block_is_in_use, true)) {
       block = new (std::nothrow) Block<SectionSlot>;
       if (block == nullptr) return nullptr;
       block->next = sections.next.load();
@@ -117,32 +117,32 @@ SectionSlot* shared_slot() noexcept {
   return slot;
 }
 
-// Lowers `zeros` to the address. Counts the mapping as unsettled if it had no zero pages before.
-void lower_zeros(std::atomic<std::uintptr_t>& zeros, std::uintptr_t address) noexcept {
-  auto before = zeros.load();
-  while (address < before && !zeros.compare_exchange_weak(before, address)) continue;
-  if (before == no_address && address != no_address) ++unsettled;
+// Lowers `first_zero_page` to the page. Counts the mapping as unsettled if it had no zero pages before.
+void lower_first_zero_page(MappingSlot& mapping, std::uintptr_t page) noexcept {
+  auto before = mapping.first_zero_page.load();
+  while (page < before && !mapping.first_zero_page.compare_exchange_weak(before, page)) continue;
+  if (before == no_address && page != no_address) ++unsettled;
 }
 
 // Replaces zero pages by the pages of the file. Waits for handlers in progress, which may still map zeros; a
-// later handler lowers `zeros` again. The caller holds the mutex.
+// later handler lowers `first_zero_page` again. The caller holds the mutex.
 bool restore(MappingSlot& mapping) noexcept {
-  const auto zeros = mapping.zeros.exchange(no_address);
+  const auto first_page = mapping.first_zero_page.exchange(no_address);
   while (mapping.users != 0) std::this_thread::yield();
-  const bool is_done = mapping.backing->restore(zeros - mapping.begin);
-  if (!is_done) lower_zeros(mapping.zeros, zeros);
+  const bool is_done = mapping.backing->restore(first_page - mapping.begin);
+  if (!is_done) lower_first_zero_page(mapping, first_page);
   --unsettled;
   return is_done;
 }
 
 // Records the fault unless the range already has a fault.
 void set_mark(SectionSlot& slot, std::uintptr_t address, MappingSlot& mapping,
-              std::uint64_t generation) noexcept {
+              std::uint64_t mapping_sequence) noexcept {
   auto none = Mark::none;
   if (!slot.mark.compare_exchange_strong(none, Mark::being_written)) return;
   slot.address = address;
   slot.mapping = &mapping;
-  slot.generation = generation;
+  slot.mapping_sequence = mapping_sequence;
   slot.mark = Mark::written;
 }
 
@@ -153,9 +153,9 @@ void restore_ranges(SectionSlot* slots, bool begins) noexcept {
   const std::lock_guard lock(mutex);
   for_each(mappings, [&](MappingSlot& mapping) {
     for (auto* slot = slots; slot != nullptr; slot = slot->next) {
-      const auto zeros = mapping.zeros.load();
-      if (zeros >= slot->end || slot->begin >= mapping.end || restore(mapping) || !begins) continue;
-      set_mark(*slot, zeros, mapping, mapping.sequence);
+      const auto first_page = mapping.first_zero_page.load();
+      if (first_page >= slot->end || slot->begin >= mapping.end || restore(mapping) || !begins) continue;
+      set_mark(*slot, first_page, mapping, mapping.sequence);
     }
   });
 }
@@ -178,7 +178,8 @@ Error describe(const SectionSlot& slot) noexcept {
   try {
     const std::lock_guard lock(mutex);
     const MappingSlot& mapping = *slot.mapping.load();
-    if (mapping.sequence == slot.generation) return mapping.backing->describe(slot.address - mapping.begin);
+    if (mapping.sequence == slot.mapping_sequence)
+      return mapping.backing->describe(slot.address - mapping.begin);
     return Error(ErrorCode::read_failed, "mapped_pages_can_be_read",
                  "cannot read a page: its file was unmapped during the read")
         .with_hint("keep the model until all reads have returned");
@@ -232,8 +233,9 @@ Incident::Incident(const void* address) noexcept
     if (mapping_ != nullptr || !holds_address()) return;
     ++mapping.users;
     // The entry may have been replaced before this handler was counted.
-    generation_ = mapping.sequence;
-    const bool is_valid = generation_ % 2 == 0 && holds_address() && mapping.sequence == generation_;
+    mapping_sequence_ = mapping.sequence;
+    const bool is_valid =
+        mapping_sequence_ % 2 == 0 && holds_address() && mapping.sequence == mapping_sequence_;
     if (is_valid) {
       mapping_ = &mapping;
     } else {
@@ -252,8 +254,8 @@ std::optional<Pages> Incident::claim(std::uintptr_t page_bytes) noexcept {
   const auto page = address_ / page_bytes * page_bytes;
   const bool fills_all = mapping_->policy == FaultPolicy::zero_fill;
   if (!fills_all && !is_covered(page, page_bytes)) return std::nullopt;
-  // `zeros` is lowered before sections are read, so that a section that begins later sees these zeros.
-  lower_zeros(mapping_->zeros, page);
+  // Done before sections are read, so that a section that begins later sees these zeros.
+  lower_first_zero_page(*mapping_, page);
   const auto round_up = [&](std::uintptr_t at) { return (at + page_bytes - 1) / page_bytes * page_bytes; };
   Pages pages{page, round_up(mapping_->end)};
   bool is_claimed = false;
@@ -266,7 +268,7 @@ std::optional<Pages> Incident::claim(std::uintptr_t page_bytes) noexcept {
       return;
     }
     pages.end = std::min(pages.end, round_up(range->end));
-    set_mark(slot, address_, *mapping_, generation_);
+    set_mark(slot, address_, *mapping_, mapping_sequence_);
     is_claimed = true;
   });
   if (!fills_all && !is_claimed) return std::nullopt;
@@ -279,8 +281,8 @@ std::optional<Pages> Incident::claim(std::uintptr_t page_bytes) noexcept {
   return pages;
 }
 
-Result<Range> Range::add(Bytes memory, Backing& backing, FaultPolicy policy, bool is_writable) {
-  return without_bad_alloc([&]() -> Result<Range> {
+Result<Registration> Registration::add(Bytes memory, Backing& backing, FaultPolicy policy, bool is_writable) {
+  return without_bad_alloc([&]() -> Result<Registration> {
     const std::lock_guard lock(mutex);
     MappingSlot& mapping = free_mapping();
     const auto begin = reinterpret_cast<std::uintptr_t>(memory.data());
@@ -289,11 +291,11 @@ Result<Range> Range::add(Bytes memory, Backing& backing, FaultPolicy policy, boo
     mapping.is_writable = is_writable;
     mapping.first_fault = no_address;
     set(mapping, begin, begin + memory.size());
-    return Range(&mapping);
+    return Registration(&mapping);
   });
 }
 
-bool Range::remove(const std::function<bool()>& unmap) {
+bool Registration::remove(const std::function<bool()>& unmap) {
   if (mapping_ == nullptr) return unmap();
   const std::lock_guard lock(mutex);
   const Pages pages{mapping_->begin, mapping_->end};
@@ -303,12 +305,12 @@ bool Range::remove(const std::function<bool()>& unmap) {
     set(*mapping_, pages.begin, pages.end);
     return false;
   }
-  if (mapping_->zeros.exchange(no_address) != no_address) --unsettled;
+  if (mapping_->first_zero_page.exchange(no_address) != no_address) --unsettled;
   std::exchange(mapping_, nullptr)->backing = nullptr;
   return true;
 }
 
-std::optional<Error> Range::first_fault() const {
+std::optional<Error> Registration::first_fault() const {
   if (mapping_ == nullptr) return std::nullopt;
   const std::lock_guard lock(mutex);
   const auto address = mapping_->first_fault.load();
@@ -384,7 +386,7 @@ void after_fork_in_child() {
   unsettled = 0;
   for_each(mappings, [](MappingSlot& mapping) {
     mapping.users = 0;
-    if (mapping.zeros != no_address) ++unsettled;
+    if (mapping.first_zero_page != no_address) ++unsettled;
   });
   for_each(sections, [](SectionSlot& slot) {
     if (slot.sequence % 2 == 0 || slot.thread == this_thread()) return;

@@ -27,20 +27,20 @@ class Backing {
 };
 
 /// Keeps mapped memory registered while the object exists.
-class Range {
+class Registration {
  public:
-  Range() noexcept = default;
-  /// Registers page-aligned memory. `backing` must outlive the Range. The policy must not be `off`. In
+  Registration() noexcept = default;
+  /// Registers page-aligned memory. `backing` must outlive the Registration. The policy must not be `off`. In
   /// writable memory, a fault replaces only the faulting page, by a writable page.
-  [[nodiscard]] static Result<Range> add(Bytes memory, Backing& backing, FaultPolicy policy,
-                                         bool is_writable = false);
+  [[nodiscard]] static Result<Registration> add(Bytes memory, Backing& backing, FaultPolicy policy,
+                                                bool is_writable = false);
 
-  Range(Range&& other) noexcept : mapping_(std::exchange(other.mapping_, nullptr)) {}
-  Range& operator=(Range&& other) noexcept {
+  Registration(Registration&& other) noexcept : mapping_(std::exchange(other.mapping_, nullptr)) {}
+  Registration& operator=(Registration&& other) noexcept {
     std::swap(mapping_, other.mapping_);
     return *this;
   }
-  ~Range() {
+  ~Registration() {
     remove([] { return true; });
   }
 
@@ -51,7 +51,7 @@ class Range {
   [[nodiscard]] std::optional<Error> first_fault() const;
 
  private:
-  explicit Range(MappingSlot* mapping) noexcept : mapping_(mapping) {}
+  explicit Registration(MappingSlot* mapping) noexcept : mapping_(mapping) {}
   MappingSlot* mapping_ = nullptr;
 };
 
@@ -87,7 +87,7 @@ class Incident {
  private:
   std::uintptr_t address_;
   MappingSlot* mapping_;
-  std::uint64_t generation_ = 0;
+  std::uint64_t mapping_sequence_ = 0;
 };
 
 // Handlers for pthread_atfork. A forked child has one thread: sections and incidents of other threads end in

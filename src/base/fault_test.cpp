@@ -48,8 +48,8 @@ class FaultTables : public ::testing::Test {
     EXPECT_EQ(claimed->begin, address(number));
     return (claimed->end - claimed->begin) / page;
   }
-  Range add(FaultPolicy policy = FaultPolicy::guarded) {
-    return Range::add(part(0, pages), backing_, policy).value();
+  Registration add(FaultPolicy policy = FaultPolicy::guarded) {
+    return Registration::add(part(0, pages), backing_, policy).value();
   }
 
   alignas(page) std::array<std::byte, pages * page> memory_{};
@@ -57,10 +57,10 @@ class FaultTables : public ::testing::Test {
 };
 
 TEST_F(FaultTables, a_fault_outside_of_sections_is_not_handled) {
-  const auto range = add();
+  const auto registration = add();
   EXPECT_EQ(fault(1), 0U);
   EXPECT_TRUE(guarded(part(3, 2), [&] { EXPECT_EQ(fault(1), 0U); }));
-  EXPECT_FALSE(range.first_fault());
+  EXPECT_FALSE(registration.first_fault());
   EXPECT_TRUE(backing_.restored.empty());
 }
 
@@ -69,19 +69,19 @@ TEST_F(FaultTables, a_fault_outside_of_mappings_is_not_handled) {
 }
 
 TEST_F(FaultTables, a_section_gets_the_fault_and_its_pages_are_restored_at_its_end) {
-  const auto range = add();
+  const auto registration = add();
   const auto done = guarded(part(2, 4), [&] { EXPECT_EQ(fault(3), 3U); });
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().path(), "model");
   EXPECT_EQ(done.error().offset(), 3 * page + 5);
   EXPECT_EQ(backing_.restored, std::vector<std::uint64_t>{3});
-  EXPECT_EQ(range.first_fault()->offset(), 3 * page + 5);
+  EXPECT_EQ(registration.first_fault()->offset(), 3 * page + 5);
   EXPECT_TRUE(guarded(part(2, 4), [] {}));
   EXPECT_EQ(backing_.restored.size(), 1U);
 }
 
-TEST_F(FaultTables, pages_that_the_section_shares_with_other_bytes_are_covered) {
-  const auto range = add();
+TEST_F(FaultTables, pages_that_are_only_partly_in_the_section_are_covered) {
+  const auto registration = add();
   EXPECT_FALSE(guarded(part(2, 2).subspan(100, page), [&] {
     EXPECT_EQ(fault(2), 2U);
     EXPECT_EQ(fault(3), 1U);
@@ -90,13 +90,13 @@ TEST_F(FaultTables, pages_that_the_section_shares_with_other_bytes_are_covered) 
 }
 
 TEST_F(FaultTables, the_smallest_section_limits_the_replaced_pages) {
-  const auto range = add();
+  const auto registration = add();
   EXPECT_FALSE(
       guarded(part(0, 8), [&] { EXPECT_FALSE(guarded(part(1, 3), [&] { EXPECT_EQ(fault(2), 2U); })); }));
 }
 
 TEST_F(FaultTables, pages_of_a_section_without_the_faulting_page_are_not_replaced) {
-  const auto range = add();
+  const auto registration = add();
   const Bytes later = part(5, 2).subspan(10);
   EXPECT_TRUE(guarded(later, [&] {
     EXPECT_FALSE(guarded(part(0, 8), [&] { EXPECT_EQ(fault(2), 3U); }));
@@ -105,7 +105,7 @@ TEST_F(FaultTables, pages_of_a_section_without_the_faulting_page_are_not_replace
 }
 
 TEST_F(FaultTables, a_section_that_begins_over_zeros_gets_the_pages_of_the_file) {
-  const auto range = add();
+  const auto registration = add();
   EXPECT_FALSE(guarded(part(0, 8), [&] {
     EXPECT_EQ(fault(2), 6U);
     EXPECT_TRUE(guarded(part(0, 2), [] {}));
@@ -118,7 +118,7 @@ TEST_F(FaultTables, a_section_that_begins_over_zeros_gets_the_pages_of_the_file)
 }
 
 TEST_F(FaultTables, zeros_that_cannot_be_restored_are_reported_to_the_next_section) {
-  const auto range = add();
+  const auto registration = add();
   backing_.can_restore = false;
   EXPECT_FALSE(guarded(part(0, 8), [&] { fault(2); }));
   EXPECT_EQ(guarded(part(7, 1), [] {}).error().offset(), 2 * page);
@@ -129,10 +129,10 @@ TEST_F(FaultTables, zeros_that_cannot_be_restored_are_reported_to_the_next_secti
 }
 
 TEST_F(FaultTables, zero_fill_needs_no_section) {
-  const auto range = add(FaultPolicy::zero_fill);
+  const auto registration = add(FaultPolicy::zero_fill);
   EXPECT_EQ(fault(5), 1U);
   EXPECT_EQ(fault(2), 1U);
-  EXPECT_EQ(range.first_fault()->offset(), 5 * page + 5);
+  EXPECT_EQ(registration.first_fault()->offset(), 5 * page + 5);
   EXPECT_TRUE(backing_.restored.empty());
   EXPECT_TRUE(guarded(part(7, 1), [] {}));
   EXPECT_EQ(backing_.restored, std::vector<std::uint64_t>{2});
@@ -140,22 +140,22 @@ TEST_F(FaultTables, zero_fill_needs_no_section) {
 }
 
 TEST_F(FaultTables, memory_that_cannot_be_unmapped_stays_registered_with_its_zeros) {
-  auto range = add(FaultPolicy::zero_fill);
+  auto registration = add(FaultPolicy::zero_fill);
   fault(2);
   backing_.can_restore = false;
-  EXPECT_FALSE(range.remove([&] {
+  EXPECT_FALSE(registration.remove([&] {
     EXPECT_EQ(fault(3), 0U);
     return false;
   }));
-  EXPECT_EQ(range.first_fault()->offset(), 2 * page + 5);
+  EXPECT_EQ(registration.first_fault()->offset(), 2 * page + 5);
   EXPECT_EQ(guarded(part(7, 1), [] {}).error().offset(), 2 * page);
-  EXPECT_TRUE(range.remove([] { return true; }));
-  EXPECT_FALSE(range.first_fault());
+  EXPECT_TRUE(registration.remove([] { return true; }));
+  EXPECT_FALSE(registration.first_fault());
   EXPECT_TRUE(guarded(part(7, 1), [] {}));
 }
 
 TEST_F(FaultTables, several_ranges_are_one_section) {
-  const auto range = add();
+  const auto registration = add();
   const std::array<Bytes, 3> ranges{part(1, 1), Bytes(), part(4, 1)};
   for (const std::size_t number : {1U, 4U}) {
     EXPECT_FALSE(guarded(ranges, [&] { EXPECT_EQ(fault(number), 1U); }));
@@ -164,12 +164,12 @@ TEST_F(FaultTables, several_ranges_are_one_section) {
 }
 
 TEST_F(FaultTables, a_fault_is_not_attributed_to_a_later_mapping_of_the_address) {
-  auto range = add();
+  auto registration = add();
   FakeBacking other("other");
   const auto done = guarded(part(0, 8), [&] {
     fault(2);
-    range = Range();
-    range = Range::add(part(0, pages), other, FaultPolicy::guarded).value();
+    registration = Registration();
+    registration = Registration::add(part(0, pages), other, FaultPolicy::guarded).value();
   });
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().rule(), "mapped_pages_can_be_read");
@@ -179,14 +179,14 @@ TEST_F(FaultTables, a_fault_is_not_attributed_to_a_later_mapping_of_the_address)
 
 // Memory is unmapped after its registration ends, and the address may be reused by another mapping.
 TEST_F(FaultTables, unregistering_waits_for_a_handler_that_replaces_pages) {
-  auto range = std::make_optional(add());
+  auto registration = std::make_optional(add());
   std::atomic<bool> is_replaced = false;
   std::jthread unregistering;
   EXPECT_FALSE(guarded(part(0, 8), [&] {
     Incident incident(&memory_[0]);
     EXPECT_TRUE(incident.claim(page));
     unregistering = std::jthread([&] {
-      range.reset();
+      registration.reset();
       EXPECT_TRUE(is_replaced);
     });
     for (int i = 0; i < 100; ++i) std::this_thread::yield();
@@ -195,7 +195,7 @@ TEST_F(FaultTables, unregistering_waits_for_a_handler_that_replaces_pages) {
 }
 
 TEST_F(FaultTables, a_section_that_ends_waits_for_a_handler_that_replaces_its_pages) {
-  const auto range = add();
+  const auto registration = add();
   std::atomic<bool> is_replaced = false;
   std::atomic<bool> is_claimed = false;
   std::jthread handler;
@@ -213,7 +213,7 @@ TEST_F(FaultTables, a_section_that_ends_waits_for_a_handler_that_replaces_its_pa
 }
 
 TEST_F(FaultTables, a_section_covers_hundreds_of_ranges) {
-  const auto range = add();
+  const auto registration = add();
   std::vector<Bytes> ranges(300, part(1, 1));
   EXPECT_FALSE(guarded(ranges, [&] { EXPECT_EQ(fault(1), 1U); }));
   EXPECT_TRUE(guarded(ranges, [] {}));
@@ -234,10 +234,10 @@ TEST_F(FaultTables, reused_entries_never_refer_to_other_pages) {
   });
   for (int i = 0; i < rounds; ++i) {
     {
-      const auto low = Range::add(part(0, 2), backing_, FaultPolicy::guarded).value();
+      const auto low = Registration::add(part(0, 2), backing_, FaultPolicy::guarded).value();
     }
     {
-      const auto high = Range::add(part(6, 2), backing_, FaultPolicy::guarded).value();
+      const auto high = Registration::add(part(6, 2), backing_, FaultPolicy::guarded).value();
     }
   }
   is_over = true;

@@ -123,8 +123,8 @@ class Pool {
   void leave(PoolTask& task) noexcept;
 
   /// Waits for at most `time`. Returns whether all threads that joined have left; the task may be destroyed
-  /// then. `spins` is true for a caller that has worked, because its processor is free; spinning by another
-  /// thread would take a worker's processor.
+  /// then. `spins`: the caller spins before it sleeps. Pass true only for a caller that has run jobs, because
+  /// its processor is free; any other caller would take the processor of a worker.
   [[nodiscard]] bool wait_for(PoolTask& task, std::chrono::milliseconds time, bool spins) noexcept;
 
  private:

@@ -27,7 +27,7 @@ struct Jobs {
 [[nodiscard]] std::size_t workers_for(const Jobs& jobs) noexcept;
 
 /// Starts threads that run `work(number)` and do not block SIGBUS: `count`, or as many as the system allows.
-/// Does not throw once the first thread runs.
+/// Throws std::bad_alloc only before the first thread has started.
 [[nodiscard]] std::vector<std::jthread> start_threads(std::size_t count,
                                                       const std::function<void(std::size_t)>& work);
 

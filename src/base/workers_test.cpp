@@ -132,7 +132,7 @@ TEST(Jobs, rethrow_exceptions_in_the_caller) {
   EXPECT_EQ(run_all(jobs).error().code(), ErrorCode::read_failed);
 }
 
-TEST(Jobs, end_on_an_exception_of_the_caller) {
+TEST(Jobs, end_on_an_exception_of_meanwhile) {
   std::atomic<bool> reported = false;
   std::atomic<std::size_t> started = 0;
   const Jobs jobs{.count = 1'000'000'000,

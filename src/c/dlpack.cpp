@@ -47,15 +47,16 @@ Result<DlPackRow> dlpack_row(const AnyTensor& tensor, bool has_version) {
   const auto type = tensor.type();
   std::string_view hint = type.is_block_encoded() ? "decode the blocks with ht_tensor_read"
                                                   : "copy the stored bytes with ht_tensor_copy_to";
+  std::string_view form = "DLPack";
   for (const auto& row : dlpack_types) {
     if (!type.is_dense() || row.type != c_type(type.dtype, type.encoding)) continue;
     if (has_version || !row.needs_version) return row;
+    form = "unversioned DLPack";
     hint = "use ht_tensor_to_dlpack_versioned or ht_tensor_read";
   }
   return fail(Error(ErrorCode::unsupported_encoding, "dlpack_has_the_type",
-                    "tensor '" + std::string(tensor.name()) + "': DLPack" +
-                        (has_version ? "" : " without a version") + " has no type for " +
-                        (type.is_known() ? std::string(type.name) : "unknown elements"))
+                    "tensor '" + std::string(tensor.name()) + "': " + std::string(form) +
+                        " has no type for " + (type.is_known() ? std::string(type.name) : "unknown elements"))
                   .at_tensor(tensor.name())
                   .with_hint(hint));
 }

@@ -1,5 +1,5 @@
 // Memory layouts of DLPack 1.1 and of the older unversioned form, in which libraries exchange tensors. They
-// equal the structs of dlpack.h, so neither the library nor its users need that header.
+// equal the structs of dlpack.h, so that the library can be built without dlpack.h.
 #pragma once
 
 #include <cstdint>

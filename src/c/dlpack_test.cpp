@@ -19,7 +19,7 @@ struct ManagedDeleter {
   void operator()(Managed* managed) const { managed->deleter(managed); }
 };
 using Versioned = std::unique_ptr<DLManagedTensorVersioned, ManagedDeleter<DLManagedTensorVersioned>>;
-using Plain = std::unique_ptr<DLManagedTensor, ManagedDeleter<DLManagedTensor>>;
+using Unversioned = std::unique_ptr<DLManagedTensor, ManagedDeleter<DLManagedTensor>>;
 
 class DlPack : public testing::CApi {
  protected:
@@ -28,13 +28,13 @@ class DlPack : public testing::CApi {
     EXPECT_EQ(ht_tensor_to_dlpack_versioned(tensor.get(), access, &managed, failed_.out()), HT_OK) << failed_;
     return Versioned(managed);
   }
-  ht_status try_plain(const Handle<ht_tensor>& tensor, ht_access access) {
+  ht_status try_unversioned(const Handle<ht_tensor>& tensor, ht_access access) {
     DLManagedTensor* managed = nullptr;
     const auto status = ht_tensor_to_dlpack(tensor.get(), access, &managed, failed_.out());
-    const Plain owner(managed);
+    const Unversioned owner(managed);
     return status;
   }
-  Handle<ht_tensor> only(std::string_view name, const std::vector<std::byte>& file) {
+  Handle<ht_tensor> only_tensor_of(std::string_view name, const std::vector<std::byte>& file) {
     testing::write_file(folder_ / name, file);
     const auto model = open(name);
     ht_tensor* tensor = nullptr;
@@ -66,7 +66,7 @@ TEST_F(DlPack, export_is_in_place_and_outlives_its_handles) {
 }
 
 TEST_F(DlPack, column_major_tensor_is_exported_in_place_or_copied_row_major) {
-  const auto tensor = only(
+  const auto tensor = only_tensor_of(
       "f.npy", testing::npy_file("<i4", true, "(2, 3)", testing::stored<std::int32_t>({1, 4, 2, 5, 3, 6})));
   EXPECT_EQ(versioned(tensor, HT_ACCESS_READ_ONLY)->dl_tensor.strides[1], 2);
   const auto copy = versioned(tensor, HT_ACCESS_COPY);
@@ -90,26 +90,29 @@ TEST_F(DlPack, dlpack_has_the_type) {
   const std::vector<std::uint8_t> bytes{1, 2};
   save("e.ht", {testing::dense("e", HT_F8_E4M3, two_, bytes)});
   const auto tensor = get(open("e.ht"), "e");
-  EXPECT_EQ(try_plain(tensor, HT_ACCESS_READ_ONLY), HT_UNSUPPORTED_ENCODING);
+  EXPECT_EQ(try_unversioned(tensor, HT_ACCESS_READ_ONLY), HT_UNSUPPORTED_ENCODING);
   EXPECT_EQ(failed_.rule(), "dlpack_has_the_type");
+  EXPECT_STREQ(ht_error_message(failed_.get()), "tensor 'e': unversioned DLPack has no type for F8_E4M3");
   EXPECT_EQ(versioned(tensor, HT_ACCESS_READ_ONLY)->dl_tensor.dtype.code, 10);
   testing::GgufFile file;
   file.header(1, 0).tensor("q", {32}, 8, 0).pad().zeros(64);
-  EXPECT_EQ(try_plain(only("q.gguf", file.bytes()), HT_ACCESS_COPY), HT_UNSUPPORTED_ENCODING);
+  EXPECT_EQ(try_unversioned(only_tensor_of("q.gguf", file.bytes()), HT_ACCESS_COPY), HT_UNSUPPORTED_ENCODING);
+  EXPECT_STREQ(ht_error_message(failed_.get()), "tensor 'q': DLPack has no type for Q8_0");
 }
 
 TEST_F(DlPack, hint_of_a_type_that_dlpack_lacks_names_a_function_that_succeeds) {
   const auto hint = [&] { return std::string(ht_error_hint(failed_.get())); };
   const std::vector<std::uint8_t> bytes{1, 2};
   save("e.ht", {testing::dense("e", HT_F8_E4M3, two_, bytes)});
-  EXPECT_EQ(try_plain(get(open("e.ht"), "e"), HT_ACCESS_READ_ONLY), HT_UNSUPPORTED_ENCODING);
+  EXPECT_EQ(try_unversioned(get(open("e.ht"), "e"), HT_ACCESS_READ_ONLY), HT_UNSUPPORTED_ENCODING);
   EXPECT_EQ(hint(), "use ht_tensor_to_dlpack_versioned or ht_tensor_read");
   testing::GgufFile file;
   file.header(1, 0).tensor("q", {32}, 8, 0).pad().zeros(64);
-  EXPECT_EQ(try_plain(only("q.gguf", file.bytes()), HT_ACCESS_READ_ONLY), HT_UNSUPPORTED_ENCODING);
+  EXPECT_EQ(try_unversioned(only_tensor_of("q.gguf", file.bytes()), HT_ACCESS_READ_ONLY),
+            HT_UNSUPPORTED_ENCODING);
   EXPECT_EQ(hint(), "decode the blocks with ht_tensor_read");
-  const auto untyped = only("u.irpa", testing::irpa_file({{.name = "u", .length = 2}}, "ab"));
-  EXPECT_EQ(try_plain(untyped, HT_ACCESS_READ_ONLY), HT_UNSUPPORTED_ENCODING);
+  const auto untyped = only_tensor_of("u.irpa", testing::irpa_file({{.name = "u", .length = 2}}, "ab"));
+  EXPECT_EQ(try_unversioned(untyped, HT_ACCESS_READ_ONLY), HT_UNSUPPORTED_ENCODING);
   EXPECT_EQ(hint(), "copy the stored bytes with ht_tensor_copy_to");
   DLManagedTensorVersioned* managed = nullptr;
   EXPECT_EQ(ht_tensor_to_dlpack_versioned(untyped.get(), HT_ACCESS_READ_ONLY, &managed, failed_.out()),
@@ -139,9 +142,9 @@ TEST_F(DlPack, every_dtype_round_trips) {
 }
 
 TEST_F(DlPack, dlpack_elements_are_in_native_byte_order) {
-  const auto tensor =
-      only("b.npy", testing::npy_file(">i2", false, "(2,)", testing::stored<std::int16_t>({1, 2}, true)));
-  EXPECT_EQ(try_plain(tensor, HT_ACCESS_READ_ONLY), HT_UNSUPPORTED_ENCODING);
+  const auto tensor = only_tensor_of(
+      "b.npy", testing::npy_file(">i2", false, "(2,)", testing::stored<std::int16_t>({1, 2}, true)));
+  EXPECT_EQ(try_unversioned(tensor, HT_ACCESS_READ_ONLY), HT_UNSUPPORTED_ENCODING);
   EXPECT_EQ(failed_.rule(), "dlpack_elements_are_in_native_byte_order");
   EXPECT_EQ(static_cast<std::int16_t*>(versioned(tensor, HT_ACCESS_COPY)->dl_tensor.data)[1], 2);
 }
@@ -157,17 +160,17 @@ TEST_F(DlPack, dlpack_elements_are_aligned) {
   const void* data = nullptr;
   ASSERT_EQ(ht_tensor_data(b.get(), &data, nullptr, failed_.out()), HT_OK);
   ASSERT_NE(reinterpret_cast<std::uintptr_t>(data) % 4, 0U);
-  EXPECT_EQ(try_plain(b, HT_ACCESS_READ_ONLY), HT_MISALIGNED);
+  EXPECT_EQ(try_unversioned(b, HT_ACCESS_READ_ONLY), HT_MISALIGNED);
   EXPECT_EQ(failed_.rule(), "dlpack_elements_are_aligned");
-  EXPECT_EQ(try_plain(b, HT_ACCESS_COPY), HT_OK) << failed_;
+  EXPECT_EQ(try_unversioned(b, HT_ACCESS_COPY), HT_OK) << failed_;
 }
 
 TEST_F(DlPack, splat_is_exported_as_a_copy_only) {
   const auto note = testing::tensor_note("uint8", "[8]");
-  const auto tensor =
-      only("s.irpa", testing::irpa_file({{.name = "s", .note = note, .length = 8, .pattern = "ab"}}));
+  const auto tensor = only_tensor_of(
+      "s.irpa", testing::irpa_file({{.name = "s", .note = note, .length = 8, .pattern = "ab"}}));
   for (const auto access : {HT_ACCESS_READ_ONLY, HT_ACCESS_PRIVATE}) {
-    EXPECT_EQ(try_plain(tensor, access), HT_UNSUPPORTED_ENCODING);
+    EXPECT_EQ(try_unversioned(tensor, access), HT_UNSUPPORTED_ENCODING);
     EXPECT_EQ(failed_.rule(), "splat_has_no_stored_bytes");
   }
   const auto copy = versioned(tensor, HT_ACCESS_COPY);

@@ -108,7 +108,7 @@ TEST_F(CIntegrity, missing_model_cannot_be_verified) {
   EXPECT_EQ(found, nullptr);
 }
 
-TEST_F(CIntegrity, hashes_are_those_of_the_library) {
+TEST_F(CIntegrity, hashes_are_those_of_the_cpp_function) {
   const auto model = small_model();
   const auto opened = Model::open(path("m.safetensors")).value();
   for (const auto& [algorithm, named] : {std::pair(HT_HASH_DEFAULT, HashAlgorithm::crc64nvme),
@@ -153,7 +153,7 @@ TEST_F(CIntegrity, validate_lists_problems) {
   EXPECT_EQ(ht_validate(path("missing.gguf").c_str(), nullptr, &none, failed_.out()), HT_OPEN_FAILED);
 }
 
-TEST_F(CIntegrity, validate_agrees_with_the_library_over_the_corpus) {
+TEST_F(CIntegrity, validate_agrees_with_the_cpp_function_over_the_corpus) {
   HT_SHARED_OR_SKIP(folder, "corpus");
   for (const auto& file : std::filesystem::recursive_directory_iterator(folder)) {
     if (!file.is_regular_file()) continue;

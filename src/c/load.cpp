@@ -133,8 +133,8 @@ ht_status ht_model_residency(const ht_model* model, size_t first, size_t count, 
     const std::size_t size = model->model.size();
     if (first > size || count > size - first) {
       return fail(ErrorCode::out_of_bounds, "tensors_are_within_the_model",
-                  std::to_string(count) + " tensors from tensor " + std::to_string(first) +
-                      " on are outside the model of " + std::to_string(size) + " tensors");
+                  "the model has " + std::to_string(size) + " tensors, and " + std::to_string(count) +
+                      " tensors from index " + std::to_string(first) + " on were requested");
     }
     const auto found = HT_TRY(ht::residency(model->model, first, count));
     for (std::size_t i = 0; i < found.size(); ++i) {

@@ -12,8 +12,8 @@
 namespace ht::c {
 namespace {
 
-// Calls `use` with a zero of the C number type that represents an array item of this type. Does not call
-// `use` for strings and arrays, whose items are structs.
+// Calls `use` with a value of the C number type for this type; `use` needs only the type of the value. Does
+// not call `use` for strings and arrays, which are structs in C.
 template <class Use>
 void with_item_type(MetaType type, const Use& use) {
   switch (type) {
@@ -128,7 +128,7 @@ class ValueWriter {
   }
 
   Result<void> array(const ht_value& array) {  // NOLINT(misc-no-recursion)
-    constexpr int max_depth = 8;               // as in GGUF
+    constexpr int max_depth = 8;               // the limit of the GGUF parser
     if (depth_ > max_depth) {
       return fail(ErrorCode::bad_state, "arrays_are_nested_at_most_8_deep",
                   "array is nested more than 8 levels deep");

@@ -299,7 +299,7 @@ TEST_F(CModel, metadata_array_may_have_150000_strings) {
   for (int i = 0; i < 150'000; i += 999) EXPECT_EQ(tokens[i].data, std::to_string(i));
 }
 
-TEST_F(CModel, corpus_gives_the_status_of_the_library) {
+TEST_F(CModel, open_returns_the_status_of_the_cpp_function_over_the_corpus) {
   HT_SHARED_OR_SKIP(folder, "corpus");
   int tried = 0;
   for (const auto& file : std::filesystem::recursive_directory_iterator(folder)) {

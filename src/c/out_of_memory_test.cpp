@@ -377,18 +377,18 @@ TEST_F(COutOfMemory, first_use_of_a_model_returns_out_of_memory) {
 
 TEST_F(COutOfMemory, from_dlpack_returns_out_of_memory) {
   const auto tensor = get(small_model(), "w");
-  DLManagedTensor* plain = nullptr;
+  DLManagedTensor* unversioned = nullptr;
   DLManagedTensorVersioned* versioned = nullptr;
-  ASSERT_EQ(ht_tensor_to_dlpack(tensor.get(), HT_ACCESS_COPY, &plain, failed_.out()), HT_OK) << failed_;
+  ASSERT_EQ(ht_tensor_to_dlpack(tensor.get(), HT_ACCESS_COPY, &unversioned, failed_.out()), HT_OK) << failed_;
   ASSERT_EQ(ht_tensor_to_dlpack_versioned(tensor.get(), HT_ACCESS_COPY, &versioned, failed_.out()), HT_OK)
       << failed_;
   auto described = sized<ht_tensor_to_save>();
   run_with_failing_allocations("from_dlpack",
-                               [&](ht_error** e) { return ht_from_dlpack(plain, &described, e); });
+                               [&](ht_error** e) { return ht_from_dlpack(unversioned, &described, e); });
   run_with_failing_allocations("from_dlpack_versioned", [&](ht_error** e) {
     return ht_from_dlpack_versioned(versioned, &described, e);
   });
-  // A refusal allocates its error.
+  // For a version that ht_from_dlpack_versioned refuses, the allocation of the error fails, too.
   versioned->major = 9;
   for (int allowed = 0; allowed < 20; ++allowed) {
     ht_error* error = nullptr;
@@ -402,7 +402,7 @@ TEST_F(COutOfMemory, from_dlpack_returns_out_of_memory) {
     ht_error_free(error);
   }
   versioned->major = 1;
-  plain->deleter(plain);
+  unversioned->deleter(unversioned);
   versioned->deleter(versioned);
 }
 

@@ -93,7 +93,7 @@ ht_status ht_tensor_strides(const ht_tensor* tensor, int64_t* strides, size_t ra
     HT_TRY(require(strides != nullptr || rank == 0, "strides"));
     if (!tensor->tensor.type().is_dense()) {
       return fail(
-          Error(ErrorCode::unsupported_encoding, "strides_are_of_dense_tensors",
+          Error(ErrorCode::unsupported_encoding, "tensor_with_strides_is_dense",
                 "tensor '" + std::string(tensor->tensor.name()) + "' has no strides, as it is not dense")
               .at_tensor(tensor->tensor.name()));
     }

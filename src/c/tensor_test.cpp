@@ -20,7 +20,7 @@ using testing::write_file;
 
 class CTensor : public testing::CApi {
  protected:
-  Handle<ht_tensor> only(const std::vector<std::byte>& file) {
+  Handle<ht_tensor> only_tensor_of(const std::vector<std::byte>& file) {
     write_file(folder_ / "t", file);
     ht_model* model = nullptr;
     EXPECT_EQ(ht_model_open(path("t").c_str(), nullptr, &model, failed_.out()), HT_OK) << failed_;
@@ -30,7 +30,8 @@ class CTensor : public testing::CApi {
     return Handle<ht_tensor>(tensor);
   }
   Handle<ht_tensor> column_major() {
-    return only(testing::npy_file("<i4", true, "(2, 3)", testing::stored<std::int32_t>({1, 4, 2, 5, 3, 6})));
+    return only_tensor_of(
+        testing::npy_file("<i4", true, "(2, 3)", testing::stored<std::int32_t>({1, 4, 2, 5, 3, 6})));
   }
   Handle<ht_tensor> rows(const Handle<ht_tensor>& tensor, std::int64_t begin, std::int64_t end) {
     ht_tensor* found = nullptr;
@@ -45,7 +46,7 @@ class CTensor : public testing::CApi {
       file.number(std::uint16_t{0x3800});
       for (int i = 0; i < 32; ++i) file.number(static_cast<std::int8_t>(i));
     }
-    return only(file.pad().bytes());
+    return only_tensor_of(file.pad().bytes());
   }
 };
 
@@ -97,10 +98,10 @@ TEST_F(CTensor, strides_are_in_elements) {
   EXPECT_EQ(strides[1], 2);
 }
 
-TEST_F(CTensor, strides_are_of_dense_tensors) {
+TEST_F(CTensor, tensor_with_strides_is_dense) {
   std::int64_t strides[2] = {};
   EXPECT_EQ(ht_tensor_strides(blocks().get(), strides, 2, failed_.out()), HT_UNSUPPORTED_ENCODING);
-  EXPECT_EQ(failed_.rule(), "strides_are_of_dense_tensors");
+  EXPECT_EQ(failed_.rule(), "tensor_with_strides_is_dense");
 }
 
 TEST_F(CTensor, argument_has_the_rank_of_the_tensor) {
@@ -174,7 +175,7 @@ TEST_F(CTensor, copy_is_row_major_and_little_endian) {
   const auto big_endian = testing::stored<std::int32_t>({1, 4, 2, 5, 3, 6}, true);
   for (const bool is_big_endian : {false, true}) {
     const auto tensor =
-        is_big_endian ? only(testing::npy_file(">i4", true, "(2, 3)", big_endian)) : column_major();
+        is_big_endian ? only_tensor_of(testing::npy_file(">i4", true, "(2, 3)", big_endian)) : column_major();
     ASSERT_EQ(describe(tensor).is_big_endian, is_big_endian ? 1 : 0);
     std::int32_t values[6] = {};
     ASSERT_EQ(ht_tensor_copy_to(tensor.get(), 0, values, sizeof values, failed_.out()), HT_OK) << failed_;

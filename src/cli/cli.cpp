@@ -80,14 +80,14 @@ constexpr std::array verbs{
          register_diff},
     Verb{"meta", "read or edit the metadata of a model",
          "htensor meta model.safetensors set title 'My model'", register_meta},
-    Verb{"load", "load a model and report rate, strategy and the reason for it",
+    Verb{"load", "load a model, report the rate, the strategy and why it was chosen",
          "htensor load model.safetensors --strategy read", register_load},
     Verb{"residency", "show how much of each tensor is in the page cache",
          "htensor residency model.safetensors", register_residency},
     Verb{"prefetch", "read tensors into the page cache",
          "htensor prefetch model.safetensors --filter 'model.layers.{0,1}.*'", register_prefetch},
     Verb{"evict", "drop tensors from the page cache", "htensor evict model.safetensors", register_evict},
-    Verb{"plan", "show the memory that each strategy needs and whether it fits",
+    Verb{"plan", "show the memory for each loading strategy, and whether the model fits",
          "htensor plan model.safetensors --budget 16G", register_plan},
     Verb{"doctor", "identify a file, report its problems and how to fix them",
          "htensor doctor model.safetensors", register_doctor},
@@ -201,7 +201,8 @@ void print_verbs(bool json) {
   print(fmt::format("{{\"verbs\":{}}}\n", names));
 }
 
-// Shows the type of an argument in place of its name, as in docs/cli.md: `PATH...`, `KEY [VALUE]...`.
+// Shows each argument by its usage text, such as `PATH...` or `KEY [VALUE]...`, which options.cpp stores as
+// CLI11's type name.
 class HelpFormatter : public CLI::Formatter {
  public:
   HelpFormatter() { label("Positionals", "Arguments"); }
@@ -236,11 +237,13 @@ void add_common(CLI::App& app, Common& common, std::string& progress) {
   }
 }
 
-// The name of the verb is the first argument that is neither an option nor the value of one.
+// Returns the position of the verb: the first word that is neither an option nor the value of a global
+// option. An option of a verb with a separate value must follow the verb.
 std::size_t find_verb(std::span<const char* const> arguments) {
   std::size_t at = 0;
   while (at < arguments.size() && *arguments[at] == '-') {
-    at += std::string_view(arguments[at]) == "--progress" ? 2 : 1;
+    const std::string_view option = arguments[at];
+    at += option == "--progress" || option == "--max-header" ? 2 : 1;
   }
   return std::min(at, arguments.size());
 }
@@ -302,7 +305,7 @@ Exit run_verb(const Verb* verb, std::span<const char* const> arguments, std::siz
 bool is_interrupted() noexcept { return stop_requested != 0; }
 
 Error interruption(std::string_view progress) {
-  return Error(ErrorCode::cancelled, "work_is_not_stopped", fmt::format("stopped: {}", progress));
+  return Error(ErrorCode::cancelled, "work_is_completed", fmt::format("stopped: {}", progress));
 }
 
 int run(int argc, const char* const* argv) {

@@ -20,8 +20,9 @@ class App;
 
 namespace ht::cli {
 
-/// The exit status; the larger of two is the worse.
-enum class Exit : int { good = 0, negative = 1, failure = 2, interrupted = 130 };
+/// The exit status; the larger of two is the worse. `negative_answer`: the work was done and found damage, a
+/// difference, a problem, or a model that does not fit.
+enum class Exit : int { good = 0, negative_answer = 1, failure = 2, interrupted = 130 };
 
 enum class ProgressBar : std::uint8_t { automatic, always, never };
 
@@ -73,12 +74,15 @@ enum class Folders : std::uint8_t { one_model, every_model };
 /// An Action for one of the paths that the user gives.
 using PathAction = std::function<Result<Exit>(const std::string& path, const Common&)>;
 
-/// Declares PATH… and returns an Action that calls `action` for each path. For one path the output is that of
-/// `action`. For several paths it is one block each. With --json it is one document {"results":[…]}: each
-/// element is the object that `action` prints, or its error. With --jsonl it is the lines of all paths. In
-/// both cases "path" is added as the first key of each object, unless the object has that key before any
-/// nested object. An error in one path does not stop the others; an interruption does. The exit status is the
-/// worst of all.
+/// Declares PATH… and returns an Action that calls `action` for each path. The exit status is the worst of
+/// all. An error in one path does not stop the others; an interruption does.
+///
+/// For one path, the output is that of `action`. For several paths:
+/// - as text, one block per path
+/// - with --json, one document {"results":[…]} with the object of each path: its result or its error
+/// - with --jsonl, the lines of all paths
+/// Each of these objects and lines gets "path" as its first key. If `action` prints that key itself, it must
+/// do so before any nested object.
 [[nodiscard]] Action for_each_path(CLI::App& verb, PathAction action, Heading heading = Heading::path,
                                    Folders folders = Folders::one_model);
 
@@ -95,8 +99,8 @@ void print(std::string_view text);
 void print_error(std::string_view text);
 /// Whether stdout is a terminal and its last line has no newline yet.
 [[nodiscard]] bool is_line_open() noexcept;
-/// The warning about a seal that names a replaced file and was not renewed, because it covers other files
-/// too.
+/// Returns the warning that a seal is out of date: a file that it covers was replaced, and the seal was not
+/// renewed because it also covers other files.
 [[nodiscard]] Error stale_seal_warning(const std::filesystem::path& seal);
 /// Writes the warnings and their hints to stderr, unless --quiet is given. They are also `warnings[]` in
 /// JSON.
@@ -105,7 +109,7 @@ void print_warnings(std::span<const Error> warnings, const Common& common);
 /// Writes the error and its hint to stderr, one line each.
 void print_diagnostic(const Error& error);
 /// Reports an error that is a result of the verb, such as a checksum mismatch, on stderr or as JSON if
-/// requested. Returns Exit::negative.
-[[nodiscard]] Exit print_negative(const Error& error, const Common& common);
+/// requested. Returns Exit::negative_answer.
+[[nodiscard]] Exit report_negative_answer(const Error& error, const Common& common);
 
 }  // namespace ht::cli

@@ -66,7 +66,7 @@ std::vector<std::string> synth_of(const std::string& size) {
   return {"synth", "big.ht", "--preset", "matrix", "-q", "--size", size};
 }
 
-TEST_F(Cli, work_is_not_stopped) {
+TEST_F(Cli, work_is_completed) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     EXPECT_EQ(status_once_writing(signal, synth_of("64G")), 130);
     EXPECT_EQ(folder_.names(), std::vector<std::string>{"m.ht"});

@@ -1,4 +1,4 @@
-"""A program without a port for its system exits with 2 and prints the reason."""
+"""Without a port (the layer of all system calls on files), the program exits with 2 and prints the reason."""
 import subprocess
 import sys
 import tempfile

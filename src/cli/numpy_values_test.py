@@ -17,12 +17,12 @@ HTENSOR = ""
 
 
 def use_interpreter_with_numpy():
-    """Restarts with /usr/bin/python3 if this interpreter lacks numpy: Debian's packages are for that one."""
+    """Restarts with /usr/bin/python3 if this interpreter lacks numpy, because Debian installs numpy for that one."""
     if importlib.util.find_spec("numpy"):
         return
     other = "/usr/bin/python3"
-    if sys.executable != other and os.path.exists(other) and "HT_NO_NUMPY" not in os.environ:
-        os.execve(other, [other, *sys.argv], {**os.environ, "HT_NO_NUMPY": "1"})
+    if sys.executable != other and os.path.exists(other) and "HT_RESTARTED_FOR_NUMPY" not in os.environ:
+        os.execve(other, [other, *sys.argv], {**os.environ, "HT_RESTARTED_FOR_NUMPY": "1"})
     print("skipped: numpy is not installed")
     sys.exit(77)
 

@@ -28,7 +28,7 @@ def run(*arguments, **options):
 
 
 def find_numpy():
-    """Returns a Python that has numpy: this interpreter, or the one that Debian's packages are for."""
+    """Returns a Python that has numpy: this interpreter, or /usr/bin/python3, for which Debian installs it."""
     for python in (sys.executable, "/usr/bin/python3"):
         try:
             if subprocess.run([python, "-c", "import numpy"], capture_output=True, check=False).returncode == 0:
@@ -130,7 +130,8 @@ class Readers(unittest.TestCase):
         modules = os.environ.get("HT_NODE_MODULES", "")
         package = {"gguf": "gguf", "safetensors": "hub"}[kind]
         if shutil.which("node") is None or not pathlib.Path(modules, "@huggingface", package).is_dir():
-            print(f"skipped: @huggingface/{package} not found (needs node, and the folder with it in HT_NODE_MODULES)")
+            print(f"skipped: @huggingface/{package} not found (needs node, and a node_modules folder with the package, "
+                  "named by HT_NODE_MODULES)")
             return None
         script = pathlib.Path(__file__).with_suffix(".mjs")
         read = subprocess.run(["node", str(script), modules, kind, str(path)], capture_output=True, text=True, check=False)
@@ -195,8 +196,8 @@ def main():
     if python is None:
         print("skipped: numpy not found (python3-numpy)")
         sys.exit(77)
-    if python != sys.executable and os.environ.get("HT_NUMPY_PYTHON") != python:
-        os.execve(python, [python, __file__, HTENSOR], {**os.environ, "HT_NUMPY_PYTHON": python})
+    if python != sys.executable and "HT_RESTARTED_FOR_NUMPY" not in os.environ:
+        os.execve(python, [python, __file__, HTENSOR], {**os.environ, "HT_RESTARTED_FOR_NUMPY": "1"})
     unittest.main()
 
 

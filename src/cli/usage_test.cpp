@@ -119,6 +119,9 @@ TEST_F(CliUsage, global_options_may_stand_before_the_verb) {
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_TRUE(is_json(outcome.out));
   EXPECT_EQ(run("-q --progress=never ls m.ht").status, 0);
+  write_safetensors("s.safetensors", R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", 2);
+  EXPECT_EQ(run("--max-header 4K ls s.safetensors").status, 0);
+  EXPECT_THAT(run("--max-header 4 ls s.safetensors").err, HasSubstr("[header_too_large]"));
   EXPECT_THAT(run("--version").out, StartsWith("htensor "));
 }
 

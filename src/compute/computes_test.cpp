@@ -35,6 +35,8 @@ struct Color {
 template <class Dev, class D>
 struct OperationsOf {
   static constexpr bool has_core = false;
+  static constexpr bool has_division = false;
+  static constexpr bool has_reductions = false;
   static constexpr bool has_linear = false;
   static constexpr bool has_nn = false;
   static constexpr bool has_conv = false;
@@ -47,13 +49,22 @@ struct OperationsOf<Dev, D> {
   using Cube = Tensor<D, Rank<3>, Dev>;
   using Images = Tensor<D, Rank<4>, Dev>;
 
-  static constexpr bool has_core = requires(const Matrix& x) {
+  /// The operations of slice::Core that every dtype with arithmetic has.
+  static constexpr bool has_core = requires(const Matrix& x, typename D::Element factor) {
     x + x;
     x - x;
     x* x;
     combine(std::plus<>{}, x, x);
+    scale(x, factor);
     add_into(x, x);
     multiply_into(x, x);
+    copy_into(x, x);
+    x.copy();
+  };
+  static constexpr bool has_division = requires(const Matrix& x) { x / x; };
+  static constexpr bool has_reductions = requires(const Matrix& x) {
+    sum(x);
+    max(x);
   };
   static constexpr bool has_linear = requires(const Matrix& x, const Vector& bias) {
     matmul(x, x);
@@ -77,17 +88,22 @@ struct OperationsOf<Dev, D> {
   };
 };
 
-/// Whether any single operation of slice::Core compiles. `OperationsOf::has_core`, which requires all
-/// operations, does not detect one that compiles although the slice is not listed.
+/// Whether any single arithmetic operation of slice::Core compiles. `OperationsOf::has_core` is false as soon
+/// as one operation does not compile, so it does not detect a single operation that compiles although
+/// `Computes<Dev, slice::Core, D>` is false.
 template <class Dev, class D>
 constexpr bool has_any_core_operation() {
   if constexpr (!Compatible<Dev, D>) {
     return false;
   } else {
     using Matrix = typename OperationsOf<Dev, D>::Matrix;
-    return requires(const Matrix& x) { x + x; } || requires(const Matrix& x) { x* x; } ||
-           requires(const Matrix& x) { add_into(x, x); } || requires(const Matrix& x) { sum(x); } ||
-           requires(const Matrix& x) { max(x); } || requires(const Matrix& x) { scale(x, x()); };
+    return requires(const Matrix& x) { x + x; } || requires(const Matrix& x) { x - x; } ||
+           requires(const Matrix& x) { x* x; } || requires(const Matrix& x) { x / x; } ||
+           requires(const Matrix& x) { combine(std::plus<>{}, x, x); } ||
+           requires(const Matrix& x, typename D::Element factor) { scale(x, factor); } ||
+           requires(const Matrix& x) { add_into(x, x); } ||
+           requires(const Matrix& x) { multiply_into(x, x); } || requires(const Matrix& x) { sum(x); } ||
+           requires(const Matrix& x) { max(x); };
   }
 }
 
@@ -96,6 +112,10 @@ void expect_computes_is_exact() {
   SCOPED_TRACE(::testing::Message() << Dev::name << ' ' << D::name);
   EXPECT_EQ((Computes<Dev, slice::Core, D>), (OperationsOf<Dev, D>::has_core));
   EXPECT_EQ((Computes<Dev, slice::Core, D>), (has_any_core_operation<Dev, D>()));
+  // Integers and complex numbers are not divided. Complex numbers have neither sum nor maximum.
+  EXPECT_EQ((Computes<Dev, slice::Core, D> && IsFloating<D>), (OperationsOf<Dev, D>::has_division));
+  EXPECT_EQ((Computes<Dev, slice::Core, D> && (IsFloating<D> || IsIntegral<D>)),
+            (OperationsOf<Dev, D>::has_reductions));
   EXPECT_EQ((Computes<Dev, slice::Linear, D>), (OperationsOf<Dev, D>::has_linear));
   EXPECT_EQ((Computes<Dev, slice::Nn, D>), (OperationsOf<Dev, D>::has_nn));
   EXPECT_EQ((Computes<Dev, slice::Conv, D>), (OperationsOf<Dev, D>::has_conv));

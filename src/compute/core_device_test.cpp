@@ -1,7 +1,7 @@
 // The rules of slice::Core on the host and on devices of a user.
 #include "compute/core_device_test.hpp"
 
-#include "compute/users_devices_test.hpp"
+#include "compute/test_devices.hpp"
 
 namespace ht::core_device_test {
 namespace {

@@ -125,7 +125,8 @@ RC_GTEST_PROP(ElementwiseProperty, rounds_any_bf16_once, ()) {
   RC_ASSERT(!::testing::Test::HasFatalFailure());
 }
 
-// More digits than half of a float's digits: a computation in float would round twice.
+// A dtype of 13 significant bits. A product needs up to 26 bits, so a computation in float, which has 24,
+// would be rounded twice: to float, then to the dtype.
 struct F16_E3M12 {
   using Family = family::MiniFloat;
   using Element = SmallFloat<F16_E3M12>;
@@ -139,7 +140,8 @@ struct F16_E3M12 {
 TEST(Elementwise, rounds_a_users_dtype_of_many_digits_once) {
   const auto a = vector_of<F16_E3M12>({F16_E3M12::Element(4223.0 / 4096)});
   const auto b = vector_of<F16_E3M12>({F16_E3M12::Element(8063.0 / 4096)});
-  // The exact product is slightly above the midpoint of 4156/2048 and 4157/2048; as a float, it is on it.
+  // The exact product is slightly above the midpoint of 4156/2048 and 4157/2048. Rounded to
+  // a float, the product equals the midpoint.
   EXPECT_EQ(static_cast<double>(must(a * b)(0)), 4157.0 / 2048);
 }
 

@@ -23,7 +23,8 @@ using tests::must;
 constexpr std::size_t mebibyte = std::size_t{1} << 20;
 // Lists, jobs and threads.
 constexpr std::size_t small_objects = std::size_t{64} << 10;
-// BLAS and the allocator keep pages of their own. The largest operand has at least twice as many bytes.
+// Tolerance for pages that BLAS and the allocator keep. The largest operand has at least twice this size, so
+// a copy of it would be detected.
 constexpr std::size_t resident_noise = 8 * mebibyte;
 
 std::size_t kibibytes_of(const std::string& field) {

@@ -20,8 +20,8 @@ TEST(Reduce, sums_in_a_wider_dtype) {
   const auto low = must(Tensor<I8, Rank<1>>::of(Rank<1>(2), {std::int8_t{-128}, std::int8_t{-5}}));
   EXPECT_EQ(must(sum(low)), -133);
   EXPECT_EQ(must(max(low)), -5);
-  static_assert(std::same_as<SumOf<BF16>, F32> && std::same_as<SumOf<F64>, F64>);
-  static_assert(std::same_as<SumOf<I4>, I64> && std::same_as<SumOf<U64>, U64>);
+  static_assert(std::same_as<ReductionOf<BF16>, F32> && std::same_as<ReductionOf<F64>, F64>);
+  static_assert(std::same_as<ReductionOf<I4>, I64> && std::same_as<ReductionOf<U64>, U64>);
 }
 
 TEST(Reduce, adds_floats_in_double) {

@@ -45,7 +45,7 @@ bool is_dense(const Result<Tensor<D, S>>& result, S shape) {
 }
 
 template <class D>
-void expect_maps_of_rows() {
+void expect_the_shape_of_x() {
   const auto x = zeros<D>(Rank<3>(extent(), extent(), extent())).template transpose<0, 1>();
   const auto shape = x.shape();
   const auto weight = zeros<BF16>(Rank<1>(x.extent(2)));
@@ -63,12 +63,12 @@ void expect_maps_of_rows() {
   if (x.extent(2) % 2 == 1) RC_ASSERT(fails(rope(x), ErrorCode::bad_shape, "rotated_elements_are_pairs"));
 }
 
-RC_GTEST_PROP(ResultShape, maps_of_rows_keep_the_shape_of_x, ()) {
-  expect_maps_of_rows<F32>();
-  expect_maps_of_rows<F64>();
+RC_GTEST_PROP(ResultShape, elementwise_and_row_operations_keep_the_shape_of_x, ()) {
+  expect_the_shape_of_x<F32>();
+  expect_the_shape_of_x<F64>();
 }
 
-RC_GTEST_PROP(ResultShape, maps_keep_any_rank, ()) {
+RC_GTEST_PROP(ResultShape, elementwise_and_row_operations_keep_any_rank, ()) {
   const auto scalar = zeros<F32>(Rank<0>());
   RC_ASSERT(is_dense(silu(scalar), Rank<0>()));
   RC_ASSERT(is_dense(gelu(scalar), Rank<0>()));

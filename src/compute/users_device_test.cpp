@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "compute/users_devices_test.hpp"
+#include "compute/test_devices.hpp"
 #include "tensor/test_tools.hpp"
 #include "testing/users_dtype.hpp"
 
@@ -27,7 +27,8 @@ struct UnreadableDevice {
   static constexpr bool stores = true;
 };
 
-// The host cannot read its memory. It copies between equal types only, and has argmax for one row only.
+// A device whose memory the host cannot read. The device copies between tensors of the same type only and has
+// argmax for rank 2 only.
 struct NarrowDevice {
   using Slices = ht::SliceList<ht::slice::Core, ht::slice::Nn>;
   static constexpr std::string_view name = "NarrowDevice";

@@ -21,7 +21,7 @@
 
 namespace toy {
 
-// "toyfile\n", u64 bytes of the header, u64 checksum of the data, then lines of words:
+// "toyfile\n", u64 size of the header in bytes, u64 checksum of the data, then lines of words:
 //   m KEY TYPE BYTE…                          a key of the metadata
 //   t NAME DTYPE OFFSET BYTES RANK DIM…       a tensor; offsets count from the end of the header
 constexpr std::string_view magic = "toyfile\n";

@@ -74,7 +74,7 @@ class Killed : public ::testing::Test {
 
   // The seal matches the target. Between the two renames, the seal instead matches the file that will replace
   // the target, and verify reports the mismatch.
-  void expect_documented_seal(int before, int after) {
+  void expect_matching_seal_or_reported_mismatch(int before, int after) {
     const auto verified = compare_with_seal(target_);
     ASSERT_TRUE(verified) << to_string(verified.error());
     const auto seal = read_file(folder_ / "t.irpa.htseal");
@@ -122,7 +122,7 @@ TEST_F(Killed, at_200_random_times_leaves_the_old_or_new_file) {
     }));
     const int after = read_target_version();
     // KilledAtCalls checks the seal after every call; here that would take most of the time.
-    if (i % 8 == 0) expect_documented_seal(before, after);
+    if (i % 8 == 0) expect_matching_seal_or_reported_mismatch(before, after);
     renewed += static_cast<int>(after != before);
     before = after;
   }
@@ -148,7 +148,7 @@ TEST_F(KilledAtCalls, leaves_the_old_or_new_file_and_no_temporary_files) {
       const int before = read_target_version();
       finished = convert_in_child(1 - before, nameless, call);
       const int after = read_target_version();
-      expect_documented_seal(before, after);
+      expect_matching_seal_or_reported_mismatch(before, after);
       EXPECT_TRUE(!finished || after != before) << "a finished process did not replace the file";
       expect_no_temporary_files();
     }

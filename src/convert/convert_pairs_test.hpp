@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "convert/diff/diff_test.hpp"
+#include "convert/test_models_fixture.hpp"
 
 namespace ht::testing {
 
@@ -53,9 +53,9 @@ struct ConvertedModel {
   std::set<std::string> lost_keys;
 };
 
-class ConvertPairs : public Diff {
+class ConvertPairs : public TestModels {
  protected:
-  /// Whether the format stores a single tensor, which is named by its file.
+  /// Whether the format stores a single tensor, which is named after its file.
   static bool holds_one_tensor(std::string_view format) { return format == "ht" || format == "npy"; }
 
   static bool can_store(std::string_view format, const TestTensor& tensor) {
@@ -151,7 +151,8 @@ class ConvertPairs : public Diff {
     if (!intermediate) return;
     expect_kept(a, intermediate->model, intermediate->lost_tensors, intermediate->lost_keys);
     const std::string format(a.catalog().format());
-    // Another folder keeps the file name, because formats of one tensor name it by the file.
+    // The file is written to another folder under the same name, because formats of a single tensor name the
+    // tensor after the file.
     std::filesystem::create_directories(folder_ / "back");
     const auto back = converted(intermediate->model, format, "back/" + stem);
     ASSERT_TRUE(back) << "cannot convert back";

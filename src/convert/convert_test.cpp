@@ -206,7 +206,7 @@ TEST_F(Converting, splits_a_gguf_into_parts) {
 }
 
 // A stop is also honoured during fsync, after the last byte was written.
-TEST_F(Converting, work_is_not_stopped) {
+TEST_F(Converting, work_is_completed) {
   const auto source = open(source_);
   for (const std::uint64_t shard_bytes : {0U, 1000U}) {
     std::stop_source stop;
@@ -218,7 +218,7 @@ TEST_F(Converting, work_is_not_stopped) {
                 {.seal = true, .work = {.stop = stop.get_token(), .on_progress = stop_at_the_end}});
     ASSERT_FALSE(done) << "stopped before the first rename";
     EXPECT_EQ(done.error().code(), ErrorCode::cancelled);
-    EXPECT_EQ(done.error().rule(), "work_is_not_stopped");
+    EXPECT_EQ(done.error().rule(), "work_is_completed");
     EXPECT_EQ(folder_.names(), std::vector<std::string>{"source.safetensors"});
   }
 }
@@ -415,12 +415,13 @@ TEST_F(Resharding, keeps_files_that_the_old_index_does_not_name) {
   EXPECT_EQ(removed(8), 4U) << "without an index, files are found by their numbers";
 }
 
-// A file that cannot be looked up may exist: only a missing index means that shards are found by numbers.
-TEST_F(Resharding, failed_lookups_remove_no_file_and_are_reported) {
+// If the stat of the index fails with an I/O error, the index may exist, so the shards must not be found by
+// their numbers.
+TEST_F(Resharding, failed_stat_calls_remove_no_file_and_are_reported) {
   Names before;
   bool is_finished = false;
   for (int nth = 0; !is_finished; ++nth) {
-    SCOPED_TRACE("the " + std::to_string(nth) + "th lookup");
+    SCOPED_TRACE("the " + std::to_string(nth) + "th stat");
     if (before.empty() || names() != before) {
       write_old(".safetensors");
       write_file(set_ / "m-00001-of-00009.safetensors", "not a part of the set");

@@ -1,3 +1,5 @@
+// In this folder because compute does not depend on model, whose mapped tensors the test reads.
+//
 // A mapped file is truncated before an operation reads it: the operation returns the Error of the file.
 #include <gtest/gtest.h>
 

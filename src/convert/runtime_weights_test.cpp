@@ -1,3 +1,5 @@
+// In this folder because compute does not depend on model and `save`, which the test uses.
+//
 // linear and embedding of weights whose type is known at run time.
 #include <htensor/compute/weights.hpp>
 

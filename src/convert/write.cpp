@@ -97,7 +97,7 @@ Result<bool> write_pieces(const PlannedFile& file, const Pieces& pieces, io::Ato
 Result<void> write(const std::filesystem::path& path, const DTypeInfo& dtype,
                    std::span<const std::int64_t> dims, const DataSource& source,
                    const WriteOptions& options) {
-  return write_ht(path, HT_TRY(format_ht::describe(dtype, dims)), dtype, source, false, options);
+  return write_ht(path, HT_TRY(format_ht::make_header(dtype, dims)), dtype, source, false, options);
 }
 
 Result<void> write(const std::filesystem::path& path, const EncodedFile& file, const DataSource& source,
@@ -114,7 +114,7 @@ Result<void> write(const std::filesystem::path& path, const EncodedFile& file, c
 
 Result<void> write(const std::filesystem::path& path, const DTypeInfo& dtype,
                    std::span<const std::int64_t> dims, Bytes data, const WriteOptions& options) {
-  const auto header = HT_TRY(format_ht::describe(dtype, dims));
+  const auto header = HT_TRY(format_ht::make_header(dtype, dims));
   if (header.data_bytes != data.size()) {
     return fail(Error(ErrorCode::size_mismatch, "data_size_matches_the_shape",
                       format_text("the shape needs {} bytes of data but {} were given", header.data_bytes,

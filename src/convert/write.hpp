@@ -20,9 +20,9 @@ struct Pieces {
   bool is_dense = false;
 };
 
-/// Writes the pieces after the header of the file. Returns whether they leave no hole in the data.
-/// `out_of_bounds` for a piece that is out of order or outside the data, `cancelled`, or the Error of the
-/// source.
+/// Writes the pieces at their offsets, then the header at offset 0. Returns whether they leave no hole in the
+/// data. `out_of_bounds` for a piece that is out of order or outside the data, `cancelled`, or the Error of
+/// the source.
 [[nodiscard]] Result<bool> write_pieces(const PlannedFile& file, const Pieces& pieces, io::AtomicFile& target,
                                         const CopyOptions& options);
 

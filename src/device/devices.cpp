@@ -30,7 +30,7 @@ void add_devices_of(std::vector<DeviceDescription>& all, const std::vector<openc
   int index = 0;
   for (const auto& each : listed) {
     if (each.is_gpu != Kind::is_gpu) continue;
-    // No type names further devices.
+    // `OpenCl<Kind, Index>` has indexes below `max_devices` only: further devices have no type.
     if (index == detail::opencl::max_devices) break;
     auto described = describe_device<OpenCl<Kind>>();
     if (index != 0) described.name = format_text("OpenCl<{}, {}>", Kind::kind_name, index);

@@ -11,7 +11,7 @@ namespace {
 
 using tests::must;
 
-TEST(Devices, lists_the_host_first_with_every_dtype_and_slice) {
+TEST(Devices, lists_the_host_first_with_all_dtypes_and_operations) {
   const auto all = must(devices());
   ASSERT_FALSE(all.empty());
   EXPECT_EQ(all[0].name, "Host");

@@ -131,7 +131,7 @@ TEST(Facts, complex_numbers_match_their_parts) {
   EXPECT_EQ(C64::number.largest, F32::number.largest);
 }
 
-TEST(Facts, each_reduced_fact_excludes_values) {
+TEST(Facts, narrowing_any_fact_loses_values) {
   const NumberFacts full = number_facts({5, 10, 15, FloatLayout::Specials::ieee});
   EXPECT_TRUE(holds_every_value(full, full));
   const auto lacks = [&](auto change) {

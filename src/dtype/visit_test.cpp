@@ -24,7 +24,7 @@ static_assert(ht::IsDType<Temperature>);
 namespace ht::visit_test {
 namespace {
 
-DTypeTag tag_number(int number) { return static_cast<DTypeTag>(number); }
+DTypeTag tag_of(int number) { return static_cast<DTypeTag>(number); }
 
 constexpr auto name_of = [](auto dtype) { return decltype(dtype)::name; };
 
@@ -72,18 +72,18 @@ TEST(Tags, match_the_dtypes_by_name) {
 
 TEST(Visit, calls_f_with_the_dtype_of_each_tag) {
   for (const auto& [tag, name, bits] : pinned) {
-    const auto found = visit_dtype(tag_number(tag), name_of);
+    const auto found = visit_dtype(tag_of(tag), name_of);
     ASSERT_TRUE(found.has_value()) << name;
     EXPECT_EQ(*found, name);
-    const auto same_tag = visit_dtype(tag_number(tag), [](auto dtype) { return decltype(dtype)::tag; });
-    EXPECT_EQ(same_tag, tag_number(tag)) << name;
+    const auto same_tag = visit_dtype(tag_of(tag), [](auto dtype) { return decltype(dtype)::tag; });
+    EXPECT_EQ(same_tag, tag_of(tag)) << name;
   }
 }
 
 TEST(Visit, calls_once) {
   for (const auto& [tag, name, bits] : pinned) {
     int calls = 0;
-    ASSERT_TRUE(visit_dtype(tag_number(tag), [&](auto) { ++calls; }).has_value()) << name;
+    ASSERT_TRUE(visit_dtype(tag_of(tag), [&](auto) { ++calls; }).has_value()) << name;
     EXPECT_EQ(calls, 1) << name;
   }
 }
@@ -93,7 +93,7 @@ TEST(Visit, dtype_tag_is_known) {
   for (int tag = 0; tag < 256; ++tag) {
     if (tag >= 1 && tag <= 24) continue;
     bool called = false;
-    const auto answer = visit_dtype(tag_number(tag), [&](auto) { called = true; });
+    const auto answer = visit_dtype(tag_of(tag), [&](auto) { called = true; });
     ASSERT_FALSE(answer.has_value()) << tag;
     EXPECT_FALSE(called) << tag;
     EXPECT_EQ(answer.error().code(), ErrorCode::bad_dtype) << tag;
@@ -107,7 +107,7 @@ TEST(Visit, dtype_tag_is_known) {
 }
 
 TEST(Visit, the_hint_depends_on_the_range_of_an_unknown_tag) {
-  const auto hint = [](int tag) { return std::string(unknown_dtype(tag_number(tag)).hint()); };
+  const auto hint = [](int tag) { return std::string(unknown_dtype(tag_of(tag)).hint()); };
   EXPECT_NE(hint(0).find("incomplete"), std::string::npos);
   EXPECT_NE(hint(25).find("update htensor"), std::string::npos);
   EXPECT_EQ(hint(191), hint(25));
@@ -117,7 +117,7 @@ TEST(Visit, the_hint_depends_on_the_range_of_an_unknown_tag) {
 
 TEST(Visit, the_error_stores_the_line_of_the_caller) {
   const int line_before = __LINE__;
-  const Error error = unknown_dtype(tag_number(99));
+  const Error error = unknown_dtype(tag_of(99));
   EXPECT_EQ(error.where().line, line_before + 1);
   EXPECT_TRUE(std::string_view(error.where().file).ends_with("visit_test.cpp"));
 }
@@ -168,16 +168,16 @@ TEST(Visit, finds_a_user_dtype_that_is_passed) {
 
 TEST(FindDType, finds_each_by_tag) {
   for (const auto& [tag, name, bits] : pinned) {
-    EXPECT_EQ(find_dtype(tag_number(tag)), (DTypeInfo{tag_number(tag), name, bits}));
+    EXPECT_EQ(find_dtype(tag_of(tag)), (DTypeInfo{tag_of(tag), name, bits}));
   }
   for (int tag = 0; tag < 256; ++tag) {
-    EXPECT_EQ(find_dtype(tag_number(tag)).has_value(), tag >= 1 && tag <= 24) << tag;
+    EXPECT_EQ(find_dtype(tag_of(tag)).has_value(), tag >= 1 && tag <= 24) << tag;
   }
 }
 
 TEST(FindDType, finds_each_by_its_exact_name) {
   for (const auto& [tag, name, bits] : pinned) {
-    EXPECT_EQ(find_dtype(name), (DTypeInfo{tag_number(tag), name, bits}));
+    EXPECT_EQ(find_dtype(name), (DTypeInfo{tag_of(tag), name, bits}));
   }
   for (const std::string_view name :
        {"", "f32", "F3", "F32 ", "F8", "Bool", "bool", "BFLOAT16", "F8_E4M3FN"}) {

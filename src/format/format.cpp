@@ -19,7 +19,7 @@
 namespace ht::inline v1 {
 namespace {
 
-// A format is registered here. safetensors is last because it has no magic.
+// All formats of the library: add a new one here. safetensors is last because it has no magic.
 constexpr std::array registered{format_ht::format, format_gguf::format, format_irpa::format,
                                 format_npy::format, format_safetensors::format};
 
@@ -102,7 +102,9 @@ Result<ParseResult> parse(const FileParts& parts, std::uint64_t file_bytes, cons
 
 namespace {
 
-// Writers rely on this, and `encode` may be a function of the caller.
+// Checks that the encoder returned one offset for each tensor, and that the data of each tensor is after the
+// header, in the file and in bytes of its own. Writers rely on this, and the encoder may be a function of the
+// caller.
 Result<void> check_encoded(const EncodedFile& file, const Catalog& catalog) {
   const auto refuse = [](std::string message) {
     return fail(Error(ErrorCode::bad_offset, "encoded_tensors_have_separate_bytes", std::move(message))
@@ -125,10 +127,15 @@ Result<void> check_encoded(const EncodedFile& file, const Catalog& catalog) {
   if (!std::ranges::is_sorted(ranges, {}, &Range::offset)) std::ranges::sort(ranges, {}, &Range::offset);
   std::uint64_t end = file.header.size();
   for (const auto& range : ranges) {
-    if (range.offset < end || !checked::range_fits(range.offset, range.bytes, file.file_bytes)) {
-      return refuse(
-          format_text("encoded file of {} bytes: tensor '{}' has {} bytes at byte {}, after {} used bytes",
-                      file.file_bytes, to_utf8(catalog[range.tensor].name), range.bytes, range.offset, end));
+    const auto name = [&] { return to_utf8(catalog[range.tensor].name); };
+    if (range.offset < end) {
+      return refuse(format_text(
+          "tensor '{}': data begins at byte {} but the header and the tensors before it end at byte {}",
+          name(), range.offset, end));
+    }
+    if (!checked::range_fits(range.offset, range.bytes, file.file_bytes)) {
+      return refuse(format_text("tensor '{}': {} bytes at byte {} are outside the encoded file of {} bytes",
+                                name(), range.bytes, range.offset, file.file_bytes));
     }
     end = range.offset + range.bytes;
   }
@@ -147,8 +154,8 @@ Result<EncodedFile> encode(const Format& format, const Catalog& catalog, const E
                       .with_hint("use 64 or 4096"));
     }
     if (layout.block_bytes != 0 && !std::has_single_bit(layout.block_bytes)) {
-      return fail(Error(ErrorCode::misaligned, "block_size_is_a_power_of_two",
-                        format_text("block size {} is not a power of two", layout.block_bytes))
+      return fail(Error(ErrorCode::misaligned, "shared_block_size_is_a_power_of_two",
+                        format_text("disk block size {} is not a power of two", layout.block_bytes))
                       .with_hint("use 4096"));
     }
     auto encoded = HT_TRY(format.encode(catalog, layout));

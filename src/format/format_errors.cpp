@@ -7,11 +7,11 @@
 namespace ht::inline v1 {
 namespace {
 
-// The block size in which file systems share data.
+// File systems share data in blocks of this size.
 constexpr std::uint64_t shared_block_bytes = 4096;
 // A larger alignment of the old data is assumed to be accidental and is not kept.
 constexpr std::uint64_t max_alignment = std::uint64_t{2} << 20;
-// Space left free for later edits.
+// Free bytes after the new header, for later edits.
 constexpr std::uint64_t room_bytes = 1024;
 
 }  // namespace
@@ -57,7 +57,8 @@ Result<void> check_plain(const Entry& entry, std::string_view format) {
   }
   if (!entry.note.empty()) {
     return fail(would_lose_error("format_carries_the_note", entry, "convert to IRPA instead",
-                                 "tensor '{}': {} cannot store its note", entry.name, format));
+                                 "tensor '{}': {} cannot store its note, a text beyond dtype and shape",
+                                 entry.name, format));
   }
   return {};
 }
@@ -93,20 +94,20 @@ Error incomplete_header(const Format::HeaderEdit& edit, SourceLine where) {
       .with_hint("pass at least the whole header in Format::HeaderEdit");
 }
 
-std::uint64_t moved_data_begin(std::uint64_t needed, std::uint64_t replaced_bytes) {
-  const std::uint64_t alignment = std::uint64_t{1} << std::countr_zero(replaced_bytes | max_alignment);
+std::uint64_t moved_data_begin(std::uint64_t needed, std::uint64_t old_data_begin) {
+  const std::uint64_t alignment = std::uint64_t{1} << std::countr_zero(old_data_begin | max_alignment);
   const std::uint64_t step = std::max(alignment, shared_block_bytes);
-  const std::uint64_t grown = std::max(needed + room_bytes, replaced_bytes + 1);
-  return replaced_bytes + (grown - replaced_bytes + step - 1) / step * step;
+  const std::uint64_t grown = std::max(needed + room_bytes, old_data_begin + 1);
+  return old_data_begin + (grown - old_data_begin + step - 1) / step * step;
 }
 
-Result<std::uint64_t> data_begin_for(std::uint64_t needed, std::uint64_t replaced_bytes,
+Result<std::uint64_t> data_begin_for(std::uint64_t needed, std::uint64_t old_data_begin,
                                      const Format::HeaderEdit& edit) {
-  if (needed <= replaced_bytes) return replaced_bytes;
-  if (edit.grow || replaced_bytes == edit.file_bytes) return moved_data_begin(needed, replaced_bytes);
+  if (needed <= old_data_begin) return old_data_begin;
+  if (edit.grow || old_data_begin == edit.file_bytes) return moved_data_begin(needed, old_data_begin);
   return fail(
       Error(ErrorCode::header_too_large, "metadata_fits_the_padding",
-            format_text("header needs {} bytes but the space before the data has {}", needed, replaced_bytes))
+            format_text("header needs {} bytes but the space before the data has {}", needed, old_data_begin))
           .with_hint("leave out --no-grow: the data then moves by a multiple of 4096 bytes"));
 }
 

@@ -35,8 +35,9 @@ struct FilePlace {
 [[nodiscard]] Error broken_at(ErrorCode code, std::string_view rule, const FilePlace& place,
                               std::string message, SourceLine where);
 
-/// An Error at a place of the file. The hint is to download a file of the wrong size again, to raise the
-/// limit for a header that is too large, and otherwise to write the file again.
+/// An Error at a place of the file. The hint depends on the code: for `truncated` and `trailing_bytes`,
+/// download the file again; for `header_too_large`, raise the limit; for any other code, write the file
+/// again.
 template <class... Args>
 [[nodiscard]] Error broken(ErrorCode code, std::string_view rule, const FilePlace& place,
                            MessageFormat<std::type_identity_t<Args>...> message, Args&&... args) {
@@ -57,8 +58,9 @@ template <class... Args>
       .with_hint(hint);
 }
 
-/// `would_lose` unless the tensor is typed, dense, row-major, little-endian and without a note. A format that
-/// can store more clears these members in a copy first. `format` is the name for the message.
+/// `would_lose` unless the tensor is typed, dense, row-major, little-endian and without a note. If a format
+/// can store one of these, such as big-endian data, its encoder passes a copy of the entry in which it has
+/// reset that member. `format` is the name for the message.
 [[nodiscard]] Result<void> check_plain(const Entry& entry, std::string_view format);
 
 /// `size_mismatch` unless the data of a dense tensor has the size of its dtype and shape. The size of a
@@ -74,14 +76,15 @@ template <class... Args>
 /// `internal` for an edit whose `prefix` ends before the header does.
 [[nodiscard]] Error incomplete_header(const Format::HeaderEdit& edit, SourceLine where = SourceLine::here());
 
-/// The offset of the data after an edit. `needed` is the size of the new header, `replaced_bytes` the old
-/// offset of the data, which is kept if the header fits. Otherwise, if the data may move, it moves by whole
-/// blocks, so that blocks can be shared, and leaves room for the next edit. A file without data can always
-/// grow. `header_too_large` if the data must not move.
-[[nodiscard]] Result<std::uint64_t> data_begin_for(std::uint64_t needed, std::uint64_t replaced_bytes,
+/// The offset of the data after an edit. If the new header of `needed` bytes fits before `old_data_begin`,
+/// the data stays there. Otherwise the data moves as in `moved_data_begin`, if `edit.grow` is set or the file
+/// has no data; else `header_too_large`.
+[[nodiscard]] Result<std::uint64_t> data_begin_for(std::uint64_t needed, std::uint64_t old_data_begin,
                                                    const Format::HeaderEdit& edit);
-/// The data offset if the data moves; always larger than `replaced_bytes`.
-[[nodiscard]] std::uint64_t moved_data_begin(std::uint64_t needed, std::uint64_t replaced_bytes);
+/// The offset of data that moves towards the end of the file, always by a multiple of 4096 bytes: the file
+/// system can then share the blocks of the data between the old and the new file (reflink). At least 1 KiB
+/// after the new header is free for later edits.
+[[nodiscard]] std::uint64_t moved_data_begin(std::uint64_t needed, std::uint64_t old_data_begin);
 
 /// The bytes as characters.
 [[nodiscard]] inline std::string_view as_text(Bytes bytes) noexcept {

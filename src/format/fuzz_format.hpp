@@ -13,8 +13,9 @@ namespace ht::testing {
 /// - the result differs when the parser gets the file in parts,
 /// - an error has an empty message or rule,
 /// - the parser allocates more memory than `check_memory` allows,
-/// - an accepted file does not encode to a file that parses to the same tensors and encodes to the same
-///   bytes. The encoder may return `size_overflow`.
+/// - the catalog of an accepted file cannot be encoded, except for `size_overflow`,
+/// - the encoded file parses to other tensors,
+/// - the catalog of the encoded file encodes to another header or another file size.
 void check_format(std::string_view format, const std::uint8_t* data, std::size_t size);
 
 /// Aborts if `parse` has more than 8 times `input_bytes` plus 1 MiB allocated at any time.

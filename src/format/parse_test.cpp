@@ -41,7 +41,7 @@ TEST(Parse, hint_for_an_unknown_format_names_the_callers_formats) {
 
 TEST(Parse, requests_more_bytes_until_the_header_is_complete) {
   const auto header =
-      format_ht::encode(*format_ht::describe(dtype_info<F32>(), std::vector<std::int64_t>{0}));
+      format_ht::encode(*format_ht::make_header(dtype_info<F32>(), std::vector<std::int64_t>{0}));
   const std::uint64_t file_bytes = header.size();
   std::uint64_t seen = 0;
   int steps = 0;
@@ -60,21 +60,6 @@ TEST(Parse, requests_more_bytes_until_the_header_is_complete) {
     ++steps;
   }
   EXPECT_EQ(steps, 1);
-}
-
-TEST(Encode, format_name_is_known) {
-  const auto catalog = CatalogBuilder("test").build().value();
-  const auto encoded = encode("word", catalog);
-  ASSERT_FALSE(encoded);
-  EXPECT_EQ(encoded.error().code(), ErrorCode::not_found);
-  EXPECT_EQ(encoded.error().rule(), "format_name_is_known");
-  EXPECT_NE(encoded.error().hint().find("ht"), std::string_view::npos);
-}
-
-TEST(Encode, formats_are_found_by_extension) {
-  EXPECT_EQ(format_of_extension(".ht")->name, "ht");
-  EXPECT_EQ(format_of_extension(".doc"), nullptr);
-  EXPECT_EQ(format_of_extension(""), nullptr);
 }
 
 }  // namespace

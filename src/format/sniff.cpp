@@ -43,8 +43,8 @@ bool begins_in_any_case(std::string_view text, std::string_view lower) {
   return text.size() >= lower.size() && std::ranges::equal(text.substr(0, lower.size()), lower, same);
 }
 
-/// The text without a UTF-8 character that is cut off at its end.
-std::string_view whole_characters(std::string_view text) {
+/// Removes an incomplete UTF-8 character from the end of the text.
+std::string_view without_incomplete_character(std::string_view text) {
   for (std::size_t tail = 1; tail <= 3 && tail <= text.size(); ++tail) {
     const auto byte = static_cast<unsigned char>(text[text.size() - tail]);
     if ((byte & 0xC0) == 0x80) continue;
@@ -57,7 +57,7 @@ std::string_view whole_characters(std::string_view text) {
 
 bool is_text(const Beginning& file) {
   const bool has_more = file.file_bytes > file.text.size();
-  const std::string_view text = has_more ? whole_characters(file.text) : file.text;
+  const std::string_view text = has_more ? without_incomplete_character(file.text) : file.text;
   const auto is_printable = [](char c) {
     return static_cast<unsigned char>(c) >= ' ' ? c != 0x7F : is_space(c) || c == '\f';
   };
@@ -170,7 +170,8 @@ bool is_xml(const Beginning& file) { return without_leading_space(file).starts_w
 
 /// A kind of file. A file is of this kind if it has the magic and `matches` is null or returns true.
 struct Kind {
-  ErrorCode code;  // always the same; tools/check_rules.py finds rules by it
+  // Always `bad_magic`; tools/check_rules.py searches for `ErrorCode::` before the name of a rule.
+  ErrorCode code;
   std::string_view rule;
   std::string_view message;
   std::string_view hint;
@@ -242,7 +243,7 @@ constexpr std::array kinds{
          is_xml),
 };
 
-// JSON and plain text, which `other_file_kind` does not report.
+// JSON and plain text, which `known_file_kind_except_json_and_text` does not report.
 constexpr std::array texts{
     Kind(ErrorCode::bad_magic, "file_is_not_json", "is JSON without tensors",
          "open the weights beside it, or their .index.json", "", is_json),
@@ -286,7 +287,7 @@ bool is_json_file(Bytes prefix, std::uint64_t file_bytes) {
   return is_json(beginning_of(prefix, file_bytes));
 }
 
-std::optional<Error> other_file_kind(Bytes prefix, std::uint64_t file_bytes) {
+std::optional<Error> known_file_kind_except_json_and_text(Bytes prefix, std::uint64_t file_bytes) {
   if (file_bytes == 0) {
     return Error(ErrorCode::bad_magic, "file_is_not_empty", "is empty")
         .at_offset(0)
@@ -298,7 +299,7 @@ std::optional<Error> other_file_kind(Bytes prefix, std::uint64_t file_bytes) {
 }
 
 std::optional<Error> known_file_kind(Bytes prefix, std::uint64_t file_bytes) {
-  if (auto error = other_file_kind(prefix, file_bytes)) return error;
+  if (auto error = known_file_kind_except_json_and_text(prefix, file_bytes)) return error;
   return first_match(texts, beginning_of(prefix, file_bytes));
 }
 

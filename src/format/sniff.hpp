@@ -24,19 +24,20 @@ template <const std::string_view& Magic>
   return begins_with(prefix, Magic);
 }
 
-// `prefix` has `sniffed_bytes`, or all of a shorter file.
+// In the functions below, `prefix` is the first `sniffed_bytes` bytes of the file, or all of a shorter file.
 
 /// Whether the file begins like a JSON object or array.
 [[nodiscard]] bool is_json_file(Bytes prefix, std::uint64_t file_bytes);
 
-/// `bad_magic` for a file of a known kind other than JSON and plain text: empty, a Git LFS pointer, a web
-/// page, a pickle, an archive. nullopt for others.
-[[nodiscard]] std::optional<Error> other_file_kind(Bytes prefix, std::uint64_t file_bytes);
-/// The same, including JSON and plain text.
+/// `bad_magic` for a file of a known kind: empty, a Git LFS pointer, a web page, a pickle, an archive, JSON,
+/// plain text. nullopt for others.
 [[nodiscard]] std::optional<Error> known_file_kind(Bytes prefix, std::uint64_t file_bytes);
+/// The same, but nullopt for JSON and plain text.
+[[nodiscard]] std::optional<Error> known_file_kind_except_json_and_text(Bytes prefix,
+                                                                        std::uint64_t file_bytes);
 
-/// `bad_magic` with the kind of a file of unknown format, and a hint on how to read its weights. `more` are
-/// formats of the caller.
+/// `bad_magic` for a file that no format recognises. The message names the kind of the file if it is known;
+/// the hint says how to get weights that can be read. `more` are formats of the caller.
 [[nodiscard]] Error unknown_format_error(Bytes prefix, std::uint64_t file_bytes,
                                          std::span<const Format> more = {});
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Seeds for sniff_fuzz: beginnings of all kinds of files. Usage: … FOLDER"""
+"""Seeds for sniff_fuzz: the first bytes of files of many kinds. Usage: … FOLDER"""
 
 import pathlib
 import struct

@@ -32,7 +32,7 @@ void expect_kind(const std::string& file, std::string_view rule, std::string_vie
   }
 }
 
-void expect_other(const std::string& file, std::string_view rule = "format_is_known") {
+void expect_rule(const std::string& file, std::string_view rule = "format_is_known") {
   EXPECT_EQ(sniffed(file).rule(), rule) << file.substr(0, 40);
 }
 
@@ -54,7 +54,7 @@ TEST(Sniff, file_is_not_an_lfs_pointer) {
     expect_kind(without, "file_is_not_an_lfs_pointer", "git lfs pull");
     EXPECT_EQ(sniffed(without).message(), "is a Git LFS pointer");
   }
-  expect_other("version https://git-lfs.github.org/", "file_is_not_text");
+  expect_rule("version https://git-lfs.github.org/", "file_is_not_text");
 }
 
 TEST(Sniff, pointers_of_the_corpus_are_recognized) {
@@ -74,7 +74,7 @@ TEST(Sniff, file_is_not_html) {
                            "\xEF\xBB\xBF\r\n<!DocType Html>", "<html>caf\xE9"}) {
     expect_kind(page, "file_is_not_html", "login page");
   }
-  expect_other("<htm", "file_is_not_text");
+  expect_rule("<htm", "file_is_not_text");
 }
 
 TEST(Sniff, file_is_not_xml) {
@@ -88,8 +88,8 @@ TEST(Sniff, file_is_not_json) {
     expect_kind(json, "file_is_not_json", ".index.json");
   }
   for (const char* text : {"{", "[section]\nkey = 1", "{name}", "(1, 2)"})
-    expect_other(text, "file_is_not_text");
-  expect_other("{\"a\"\x01\x02");
+    expect_rule(text, "file_is_not_text");
+  expect_rule("{\"a\"\x01\x02");
 }
 
 // Returns the start of a zip whose first file has this name.
@@ -107,7 +107,7 @@ TEST(Sniff, file_is_not_a_torch_zip) {
 
 TEST(Sniff, file_is_not_an_npz) {
   expect_kind(zip_of("arr_0.npy"), "file_is_not_an_npz", "unzip");
-  expect_other(zip_of("arr_0.npy.txt"), "file_is_not_a_zip");
+  expect_rule(zip_of("arr_0.npy.txt"), "file_is_not_a_zip");
 }
 
 TEST(Sniff, file_is_not_a_keras_zip) {
@@ -131,9 +131,9 @@ TEST(Sniff, file_is_not_a_pickle) {
   for (const char protocol : {'\2', '\3', '\4', '\5'}) {
     expect_kind("\x80"s + protocol + "\x8A\nl\xFC\x9C", "file_is_not_a_pickle", "if you trust its source");
   }
-  expect_other("\x80\x01}q"s);
-  expect_other("\x80\x06}q"s);
-  expect_other("\x80"s);
+  expect_rule("\x80\x01}q"s);
+  expect_rule("\x80\x06}q"s);
+  expect_rule("\x80"s);
 }
 
 TEST(Sniff, file_is_not_a_tar_archive) {
@@ -149,7 +149,7 @@ TEST(Sniff, file_is_not_xz) { expect_kind("\xFD\x37zXZ\0"s + garbage, "file_is_n
 
 TEST(Sniff, file_is_not_bzip2) {
   expect_kind("BZh91AY&SY" + garbage, "file_is_not_bzip2", "unpack");
-  expect_other("BZhong", "file_is_not_text");
+  expect_rule("BZhong", "file_is_not_text");
 }
 
 TEST(Sniff, file_is_not_7z) { expect_kind("7z\xBC\xAF\x27\x1C" + garbage, "file_is_not_7z", "unpack"); }
@@ -169,13 +169,14 @@ TEST(Sniff, file_is_not_onnx) {
                                    "\x08\x07\x42\x04\x0A\x00\x10\x0D"s + graph}) {
     expect_kind(model, "file_is_not_onnx", "initializers");
   }
-  // Each file violates one condition: the version, a graph that exists, fits in the file and begins with a
-  // known field, a producer that is text, known fields, complete numbers.
+  // Each file violates one condition: the version is 1 to 63; the graph exists; it fits in the file; it is
+  // not empty; it begins with a known field; the producer is complete and is text; all fields are known; all
+  // numbers are complete.
   for (const std::string& other :
        {"\x08\x00"s + graph, "\x08\x7F"s + graph, "\x08\x08\x12\x07pytorch"s, "\x08\x08\x3A\x06\x0A\x03xyz"s,
         "\x08\x08\x3A\x00\x0A\x03xyz"s, "\x08\x08\x3A\x05\x0B\x03xyz"s, "\x08\x08\x12\x01\x01"s + graph,
         "\x08\x08\x4A\x00"s + graph, "\x08\x08\x12\x7Fpytorch"s + graph, "\x08"s, "\x08\xFF\xFF"s}) {
-    expect_other(other);
+    expect_rule(other);
   }
 }
 
@@ -184,7 +185,7 @@ TEST(Sniff, file_is_not_old_ggml) {
     expect_kind(magic + "\x01\0\0\0\0\x7D\0\0"s, "file_is_not_old_ggml", "GGUF");
     expect_kind(magic + "\x01\0\0\0\0\x7D\0\0"s, "file_is_not_old_ggml", "whisper.cpp");
   }
-  expect_other("ggml is a library", "file_is_not_text");
+  expect_rule("ggml is a library", "file_is_not_text");
 }
 
 TEST(Sniff, file_is_not_elf) {
@@ -201,8 +202,8 @@ TEST(Sniff, file_is_not_a_windows_program) {
   expect_kind(program, "file_is_not_a_windows_program", "beside");
   auto other = program;
   other[0x3F] = '\xFF';
-  expect_other(other);
-  expect_other("MZungu", "file_is_not_text");
+  expect_rule(other);
+  expect_rule("MZungu", "file_is_not_text");
 }
 
 TEST(Sniff, file_is_not_png) { expect_kind("\x89PNG\r\n\x1A\n" + garbage, "file_is_not_png", "beside"); }
@@ -215,7 +216,7 @@ TEST(Sniff, file_does_not_begin_with_zeros) {
   for (const std::size_t size : {1U, 100U, 512U, 600U}) {
     expect_kind(std::string(size, '\0'), "file_does_not_begin_with_zeros", "download the file again");
   }
-  expect_other(std::string(511, '\0') + "\1");
+  expect_rule(std::string(511, '\0') + "\1");
 }
 
 TEST(Sniff, file_is_not_text) {
@@ -224,7 +225,7 @@ TEST(Sniff, file_is_not_text) {
     expect_kind(text, "file_is_not_text", "beside");
   }
   for (const char* other : {"a\x01", "a\x7F", "a\xFF", "caf\xE9 x", "\xC0\x80", "\xED\xA0\x80 x"}) {
-    expect_other(other);
+    expect_rule(other);
   }
 }
 
@@ -235,10 +236,11 @@ TEST(Sniff, character_may_continue_beyond_the_prefix) {
       EXPECT_EQ(sniffed(text + "more").rule(), "file_is_not_text") << seen;
     }
   }
-  // A character that the file truncates, or a last byte that cannot begin a character, is not text.
-  expect_other("x\xE2\x82");
-  expect_other(std::string(sniffed_bytes - 1, 'x') + "\xFFmore", "format_is_known");
-  expect_other(std::string(sniffed_bytes - 1, 'x') + "\x80more", "format_is_known");
+  // A file is not text if it ends in an incomplete character, or if its prefix ends in a byte that cannot
+  // begin a character.
+  expect_rule("x\xE2\x82");
+  expect_rule(std::string(sniffed_bytes - 1, 'x') + "\xFFmore", "format_is_known");
+  expect_rule(std::string(sniffed_bytes - 1, 'x') + "\x80more", "format_is_known");
 }
 
 TEST(Sniff, every_prefix_has_the_code_bad_magic_and_a_hint) {

@@ -21,7 +21,7 @@ Result<Digest> digest_of_edited(Hasher& hasher, const ReplacedHeader& edit, std:
   while (offset < end) {
     if (work.stop.stop_requested()) {
       return fail(
-          Error(ErrorCode::cancelled, "work_is_not_stopped",
+          Error(ErrorCode::cancelled, "work_is_completed",
                 format_text("stopped: {} of {} bytes hashed for the seal", bytes - (end - offset), bytes))
               .at_path(edit.source.source().path().native()));
     }

@@ -221,7 +221,7 @@ Result<bool> is_zero(io::MappedFile& file, std::uint64_t offset, std::uint64_t b
                      const std::stop_token& stop) {
   for (std::uint64_t done = 0; done < bytes;) {
     if (stop.stop_requested()) {
-      return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
+      return fail(Error(ErrorCode::cancelled, "work_is_completed",
                         format_text("stopped: {} of {} bytes checked between header and data", done, bytes))
                       .at_path(file.source().path().native()));
     }

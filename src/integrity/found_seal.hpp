@@ -39,7 +39,8 @@ struct FoundSeal {
   std::map<std::string, std::uint32_t> numbers{};
   /// Whether the path is only one of several files that the seal of its folder covers.
   bool covers_other_files = false;
-  /// Maps names to temporary files while the set is being replaced.
+  /// While a writer replaces the files of the model, maps their names to their current temporary files
+  /// (model/journal/set_journal.hpp).
   SetView view{};
 
   /// Returns the number of this file in the seal. `not_sealed` if the seal does not have it.
@@ -47,9 +48,9 @@ struct FoundSeal {
 };
 
 /// Finds the seal of a path: its own or, for a file without one, the seal of its folder if that lists the
-/// file. While the set is being replaced, the seal may still have its temporary name. `not_sealed` if there
-/// is none, `bad_seal` if a seal that may list the file is damaged; `open_failed` and `read_failed` if that
-/// is unknown.
+/// file. While a writer replaces the files of the model, also finds the seal by its temporary name.
+/// `not_sealed` if there is no seal. If a seal that may list the file is damaged, `bad_seal`; if it cannot be
+/// read, `open_failed` or `read_failed`.
 [[nodiscard]] Result<FoundSeal> find_seal(const std::filesystem::path& path, std::span<const Format> formats,
                                           io::Port& port);
 /// Finds the seal of an open model. A model from memory or from a descriptor has no seal (`not_sealed`), even

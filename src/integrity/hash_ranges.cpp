@@ -138,7 +138,7 @@ class RangeHasher {
   }
 
   [[nodiscard]] Error stopped() const {
-    return Error(ErrorCode::cancelled, "work_is_not_stopped",
+    return Error(ErrorCode::cancelled, "work_is_completed",
                  format_text("stopped: {} of {} bytes hashed", done_bytes_.load(), progress_.total_bytes))
         .at_path(job_.files[ranges_[0].file]->source().path().native());
   }
@@ -188,7 +188,7 @@ Result<Digest> digest_in_memory(HashAlgorithm algorithm, Bytes bytes, const Work
   const auto begin = std::chrono::steady_clock::now();
   for (std::size_t done = 0; done < bytes.size();) {
     if (work.stop.stop_requested()) {
-      return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
+      return fail(Error(ErrorCode::cancelled, "work_is_completed",
                         format_text("stopped: {} of {} bytes hashed", done, bytes.size())));
     }
     const std::size_t count = std::min<std::size_t>(piece_bytes, bytes.size() - done);
@@ -215,7 +215,7 @@ Result<Digest> digest_of_splat(HashAlgorithm algorithm, Bytes pattern, std::uint
   for (std::uint64_t done = 0; done < whole;) {
     const auto count = static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), whole - done));
     if (stop.stop_requested()) {
-      return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
+      return fail(Error(ErrorCode::cancelled, "work_is_completed",
                         format_text("stopped: {} of {} bytes of a splat hashed", done, bytes)));
     }
     hasher.update(Bytes(piece).first(count));

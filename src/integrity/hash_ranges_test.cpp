@@ -101,7 +101,7 @@ TEST_F(HashRanges, reports_progress) {
   }
 }
 
-TEST_F(HashRanges, work_is_not_stopped) {
+TEST_F(HashRanges, work_is_completed) {
   for (const bool cold : {false, true}) {
     if (cold) make_cold();
     std::stop_source stop;

@@ -1,4 +1,5 @@
-// The seal of a model, for callers that have hashed the bytes already, or write the seal with other files.
+// The seal of a model, for callers that have already hashed the bytes, or that commit the seal together with
+// other files.
 #pragma once
 
 #include <filesystem>

@@ -43,7 +43,8 @@ Result<void> check_may_replace(const SealLocation& location, const std::vector<P
   const auto before = read_seal(location.seal, &port);
   if (!before) {
     const auto code = before.error().code();
-    // A damaged seal names no other model, so `force` replaces it.
+    // A damaged seal names no other model, so it may be replaced. Unless `options.force` is set, `seal` has
+    // refused a damaged seal before.
     if (code == ErrorCode::not_sealed || code == ErrorCode::bad_seal) return {};
     return fail(before.error());
   }
@@ -108,7 +109,7 @@ class ModelHasher {
     for (const Entry& entry : catalog_) {
       if (options_.work.stop.stop_requested()) {
         return fail(
-            Error(ErrorCode::cancelled, "work_is_not_stopped",
+            Error(ErrorCode::cancelled, "work_is_completed",
                   format_text("stopped: {} of {} tensors listed", seal_.tensors.size(), catalog_.size())));
       }
       Seal::Tensor tensor{.name = std::string(entry.name),

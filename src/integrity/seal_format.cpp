@@ -108,9 +108,9 @@ Result<void> check_tensors(const Seal& seal) {
         checked::range_fits(tensor.offset, tensor.bytes, seal.files[*tensor.file].bytes)) {
       continue;
     }
-    return bad("seal_tensors_are_within_its_files",
-               format_text("places tensor '{}' outside its files: {} bytes at byte {}", to_utf8(tensor.name),
-                           tensor.bytes, tensor.offset));
+    return bad("seal_tensors_are_within_the_seal_files",
+               format_text("places tensor '{}' outside the files of the seal: {} bytes at byte {}",
+                           to_utf8(tensor.name), tensor.bytes, tensor.offset));
   }
   return {};
 }
@@ -123,7 +123,7 @@ Result<void> check_algorithm(HashAlgorithm algorithm) {
 
 Result<void> check_digest(const Seal& seal, std::string_view name, const Digest& digest) {
   if (digest.algorithm() == seal.algorithm) return {};
-  return bad("seal_digests_have_its_algorithm",
+  return bad("seal_digests_use_the_seal_algorithm",
              format_text("has a digest of '{}' by {}, but its algorithm is {}", to_utf8(name),
                          to_string(digest.algorithm()), to_string(seal.algorithm)));
 }

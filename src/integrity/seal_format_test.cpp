@@ -167,10 +167,11 @@ TEST(SealFormat, seal_names_are_utf8) {
     expect_unwritable([&](Seal& seal) { seal.tensors[tensor].name = "\xFF"; }, "seal_names_are_utf8");
 }
 
-TEST(SealFormat, seal_digests_have_its_algorithm) {
+TEST(SealFormat, seal_digests_use_the_seal_algorithm) {
   const auto other = some_digest(HashAlgorithm::sha256, "a");
-  expect_unwritable([&](Seal& seal) { seal.files[1].digest = other; }, "seal_digests_have_its_algorithm");
-  expect_unwritable([&](Seal& seal) { seal.tensors[2].digest = other; }, "seal_digests_have_its_algorithm");
+  expect_unwritable([&](Seal& seal) { seal.files[1].digest = other; }, "seal_digests_use_the_seal_algorithm");
+  expect_unwritable([&](Seal& seal) { seal.tensors[2].digest = other; },
+                    "seal_digests_use_the_seal_algorithm");
 }
 
 TEST(SealFormat, seal_has_a_file) {
@@ -194,11 +195,11 @@ TEST(SealFormat, seal_sizes_fit_63_bits) {
                     "seal_sizes_fit_63_bits");
 }
 
-TEST(SealFormat, seal_tensors_are_within_its_files) {
-  expect_unwritable([](Seal& seal) { seal.tensors[0].bytes = 91; }, "seal_tensors_are_within_its_files");
+TEST(SealFormat, seal_tensors_are_within_the_seal_files) {
+  expect_unwritable([](Seal& seal) { seal.tensors[0].bytes = 91; }, "seal_tensors_are_within_the_seal_files");
   expect_unwritable([](Seal& seal) { seal.tensors[0].offset = UINT64_MAX; },
-                    "seal_tensors_are_within_its_files");
-  expect_unwritable([](Seal& seal) { seal.tensors[0].file = 2; }, "seal_tensors_are_within_its_files");
+                    "seal_tensors_are_within_the_seal_files");
+  expect_unwritable([](Seal& seal) { seal.tensors[0].file = 2; }, "seal_tensors_are_within_the_seal_files");
 }
 
 TEST(SealFormat, seal_splats_have_offset_0) {

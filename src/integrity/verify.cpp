@@ -128,8 +128,9 @@ Result<std::optional<Seal::Tensor>> sealed_tensor_for(const Storage::FileBacked&
   return std::nullopt;
 }
 
-// Returns the sealed name and digest of a tensor of a model. The model's seal also lists files in other
-// folders; one of several models has a seal of its own.
+// Returns the sealed name and digest of a tensor of a model. Looks first in the seal of the opened path,
+// which may also list files in other folders; then in the seal of the tensor's file, because each of several
+// models that were opened together has its own seal; then in the header of the file.
 Result<Seal::Tensor> sealed_tensor_for(const Storage::FileBacked& range, const ModelState& state,
                                        const io::Source& file) {
   auto sealed = HT_TRY(sealed_tensor_for(range, find_seal(state, *state.port)));
@@ -139,8 +140,8 @@ Result<Seal::Tensor> sealed_tensor_for(const Storage::FileBacked& range, const M
   return own_tensor_for(range, file, state.formats);
 }
 
-// Compares all bytes outside tensors with the model's seal. The header among them has the patterns of splats,
-// so the expanded bytes are not hashed.
+// Compares all bytes outside tensors with the model's seal. This verifies splats: their patterns are in the
+// header, so the expanded bytes are not hashed.
 Result<void> verify_headers(const ModelState& state, const WorkOptions& work) {
   const auto found = HT_TRY(find_seal(state, *state.port));
   HT_TRY(check_all_sealed(state, found));

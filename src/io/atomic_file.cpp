@@ -71,8 +71,8 @@ bool is_same_file(const IoResult<FileStat>& a, const IoResult<FileStat>& b) {
   return a && b && a->device == b->device && a->inode == b->inode;
 }
 
-// Removes a regular file that no writer has claimed, if `may_remove` returns true after the claim. Returns
-// the error of the claim.
+// Claims a regular file, and removes it if no other writer holds the claim and `may_remove` then returns
+// true. Returns the error of `open`, `claim` or `unlink`; `is_a_directory` for a file that is not regular.
 template <class Condition>
 IoResult<void> remove_abandoned(const std::filesystem::path& path, Port& port, const Condition& may_remove) {
   const auto file = port.open(path);
@@ -182,8 +182,8 @@ Result<std::optional<AtomicFile>> AtomicFile::create_locked(const std::filesyste
       file.owns_temporary_name_ = true;
       const auto claimed = port.claim(*handle);
       const bool is_refused = !claimed && claimed.error() == std::errc::resource_unavailable_try_again;
-      // Other writers remove an unclaimed lock file as a leftover. On a file system without flock, no writer
-      // removes leftovers.
+      // Another writer would remove an unclaimed lock file as a leftover, so a failed claim is an error. A
+      // file system without flock is an exception: no writer removes leftovers there.
       if (!claimed && !is_refused && !is_unsupported(claimed.error()))
         return fail(file.failed("file_can_be_created", "lock a file in its folder", claimed.error()));
       if (!is_refused && file.has_temporary_name()) return file;
@@ -197,9 +197,9 @@ Result<std::optional<AtomicFile>> AtomicFile::create_locked(const std::filesyste
       if (removed) continue;
       if (removed.error() != std::errc::resource_unavailable_try_again) {
         return fail(system_error(ErrorCode::in_use, "lock_can_be_claimed",
-                                 "find out whether another program is writing the set", temporary,
+                                 "find out whether another program is writing this model", temporary,
                                  removed.error())
-                        .with_hint("retry later; if no program is writing the set, remove this file"));
+                        .with_hint("retry later; if no program is writing the model, remove this lock file"));
       }
       // A writer that removes leftovers claims each of them for a moment.
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -221,7 +221,8 @@ Result<void> AtomicFile::open_folder() {
 }
 
 // Claims the file. Returns false if another writer has claimed it or removed it as a leftover between its
-// creation and the claim. On a file system without flock no writer removes leftovers.
+// creation and the claim. Ignores other failures of the claim: on a file system without flock, no writer
+// removes leftovers.
 bool AtomicFile::claim_temporary() {
   const auto claimed = port_->claim(handle_);
   if (!owns_temporary_name_) return true;

@@ -187,8 +187,8 @@ TEST_F(Replacing, retries_if_its_file_was_removed_as_a_leftover) {
   }
 }
 
-// A lock file of a killed writer is replaced after another writer has opened it as a leftover and before the
-// claim.
+// Writer A opens the lock file of a killed writer to remove it as a leftover. Before A claims the file,
+// writer B replaces it with its own lock file. A keeps the file of B.
 TEST_F(Replacing, keeps_a_lock_file_that_replaces_a_leftover) {
   const auto lock = folder_ / ".htensor-set.part";
   const auto create_lock = [&] {

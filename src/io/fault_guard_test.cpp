@@ -19,7 +19,7 @@ class FaultGuard : public FaultFixture {};
 
 TEST_F(FaultGuard, mapped_pages_are_in_the_file) {
   const auto mapped =
-      map({.tensor_at = [](std::uint64_t offset) { return "t" + std::to_string(offset / page); }});
+      map_window({.tensor_at = [](std::uint64_t offset) { return "t" + std::to_string(offset / page); }});
   ASSERT_TRUE(mapped);
   EXPECT_EQ(guarded_sum(mapped->bytes()), int{pages * page});
   truncate_to(3 * page);
@@ -36,7 +36,7 @@ TEST_F(FaultGuard, mapped_pages_are_in_the_file) {
 }
 
 TEST_F(FaultGuard, reports_to_every_section_that_reads_the_page_and_to_no_other) {
-  const auto mapped = map();
+  const auto mapped = map_window();
   ASSERT_TRUE(mapped);
   truncate_to(page);
   for (int i = 0; i < 100; ++i) {
@@ -46,7 +46,7 @@ TEST_F(FaultGuard, reports_to_every_section_that_reads_the_page_and_to_no_other)
 }
 
 TEST_F(FaultGuard, mapped_pages_can_be_read) {
-  const auto mapped = map();
+  const auto mapped = map_window();
   ASSERT_TRUE(mapped);
   truncate_to(page);
   // The body restores the size of the file, so that the fault looks like a failure of the disk.
@@ -62,7 +62,7 @@ TEST_F(FaultGuard, mapped_pages_can_be_read) {
 }
 
 TEST_F(FaultGuard, restores_the_pages_of_the_file_when_it_ends) {
-  const auto mapped = map();
+  const auto mapped = map_window();
   ASSERT_TRUE(mapped);
   truncate_to(page);
   EXPECT_FALSE(guarded(mapped->bytes(), [&] { EXPECT_EQ(sum_of(mapped->bytes()), int{page}); }));
@@ -72,7 +72,7 @@ TEST_F(FaultGuard, restores_the_pages_of_the_file_when_it_ends) {
 }
 
 TEST_F(FaultGuard, replaces_only_pages_of_its_ranges) {
-  const auto mapped = map();
+  const auto mapped = map_window();
   ASSERT_TRUE(mapped);
   const Bytes middle = mapped->bytes().subspan(2 * page, 2 * page);
   truncate_to(page);
@@ -84,14 +84,14 @@ TEST_F(FaultGuard, replaces_only_pages_of_its_ranges) {
 }
 
 TEST_F(FaultGuard, reports_faults_on_other_threads) {
-  const auto mapped = map();
+  const auto mapped = map_window();
   ASSERT_TRUE(mapped);
   truncate_to(page);
   EXPECT_FALSE(guarded(mapped->bytes(), [&] { std::thread([&] { sum_of(mapped->bytes()); }).join(); }));
 }
 
 TEST_F(FaultGuard, reports_to_all_sections_over_the_page) {
-  const auto mapped = map();
+  const auto mapped = map_window();
   ASSERT_TRUE(mapped);
   truncate_to(page);
   std::latch both_are_open(2);
@@ -117,7 +117,7 @@ TEST_F(FaultGuard, reports_to_all_sections_over_the_page) {
 }
 
 TEST_F(FaultGuard, reports_to_a_section_that_begins_over_replaced_pages) {
-  const auto mapped = map();
+  const auto mapped = map_window();
   ASSERT_TRUE(mapped);
   truncate_to(page);
   EXPECT_FALSE(guarded(mapped->bytes(), [&] {
@@ -132,10 +132,10 @@ TEST_F(FaultGuard, reports_to_a_section_that_begins_over_replaced_pages) {
 }
 
 TEST_F(FaultGuard, reports_no_faults_of_another_file) {
-  const auto mapped = map();
+  const auto mapped = map_window();
   ASSERT_TRUE(mapped);
   write_file(folder_ / "bad", std::string(pages * page, '\1'));
-  const auto bad = map_file(folder_ / "bad");
+  const auto bad = map_whole(folder_ / "bad");
   std::filesystem::resize_file(folder_ / "bad", page);
   std::atomic<bool> is_over = false;
   std::latch has_begun(1);
@@ -150,7 +150,7 @@ TEST_F(FaultGuard, reports_no_faults_of_another_file) {
 }
 
 TEST_F(FaultGuard, accepts_several_ranges) {
-  const auto mapped = map();
+  const auto mapped = map_window();
   ASSERT_TRUE(mapped);
   truncate_to(page);
   const std::array<Bytes, 2> both{mapped->bytes().first(page), mapped->bytes().subspan(3 * page, 1)};
@@ -159,7 +159,7 @@ TEST_F(FaultGuard, accepts_several_ranges) {
 }
 
 TEST_F(FaultGuard, nests) {
-  const auto mapped = map();
+  const auto mapped = map_window();
   ASSERT_TRUE(mapped);
   truncate_to(page);
   bool inner_failed = false;
@@ -172,7 +172,7 @@ TEST_F(FaultGuard, nests) {
 }
 
 TEST_F(FaultGuard, a_fault_replaces_the_result_of_the_body) {
-  const auto mapped = map();
+  const auto mapped = map_window();
   ASSERT_TRUE(mapped);
   truncate_to(page);
   const auto result = guarded(mapped->bytes(), [&]() -> Result<int> {
@@ -183,7 +183,7 @@ TEST_F(FaultGuard, a_fault_replaces_the_result_of_the_body) {
 }
 
 TEST_F(FaultGuard, reports_faults_of_many_threads_at_once) {
-  const auto mapped = map();
+  const auto mapped = map_window();
   ASSERT_TRUE(mapped);
   truncate_to(page);
   std::atomic<int> reported = 0;
@@ -202,7 +202,7 @@ TEST_F(FaultGuard, reports_faults_of_many_threads_at_once) {
 }
 
 TEST_F(FaultGuard, reports_pages_that_cannot_be_restored) {
-  const auto mapped = map();
+  const auto mapped = map_window();
   ASSERT_TRUE(mapped);
   truncate_to(page);
   port_.fail_from(Call::map_over, 0, std::errc::not_enough_memory);
@@ -215,7 +215,7 @@ TEST_F(FaultGuard, reports_pages_that_cannot_be_restored) {
 }
 
 TEST_F(FaultGuard, outlives_the_mapping) {
-  std::optional<Mapped> mapped = map().value();
+  std::optional<Mapped> mapped = map_window().value();
   truncate_to(page);
   const auto failed = guarded(mapped->bytes(), [&] {
     sum_of(mapped->bytes());
@@ -226,7 +226,7 @@ TEST_F(FaultGuard, outlives_the_mapping) {
 }
 
 TEST_F(FaultGuard, keeps_guarding_the_pages_if_unmapping_fails) {
-  auto mapped = map();
+  auto mapped = map_window();
   ASSERT_TRUE(mapped);
   port_.fail_at(Call::unmap, 0, std::errc::not_enough_memory);
   EXPECT_EQ(mapped->unmap().error().code(), ErrorCode::unmap_failed);
@@ -236,7 +236,7 @@ TEST_F(FaultGuard, keeps_guarding_the_pages_if_unmapping_fails) {
 }
 
 TEST_F(FaultGuard, restores_zeroed_pages_after_unmapping_failed) {
-  auto mapped = map({.faults = FaultPolicy::zero_fill});
+  auto mapped = map_window({.faults = FaultPolicy::zero_fill});
   ASSERT_TRUE(mapped);
   truncate_to(page);
   EXPECT_EQ(sum_of(mapped->bytes()), int{page});
@@ -248,7 +248,7 @@ TEST_F(FaultGuard, restores_zeroed_pages_after_unmapping_failed) {
 }
 
 TEST_F(FaultGuard, zero_fill_replaces_only_unreadable_pages) {
-  const auto mapped = map({.faults = FaultPolicy::zero_fill});
+  const auto mapped = map_window({.faults = FaultPolicy::zero_fill});
   ASSERT_TRUE(mapped);
   truncate_to(page);
   EXPECT_EQ(sum_of(mapped->bytes().subspan(page, page)), 0);
@@ -268,8 +268,8 @@ TEST_F(FaultGuard, explains_efault_of_a_system_call) {
       return fail(Error(ErrorCode::write_failed, "page_is_written", "").with_cause(cause));
     });
   };
-  const auto mapped = map().value();
-  const auto unguarded = map({.faults = FaultPolicy::off}).value();
+  const auto mapped = map_window().value();
+  const auto unguarded = map_window({.faults = FaultPolicy::off}).value();
   EXPECT_TRUE(write_page(mapped));
   truncate_to(page);
   const auto failed = write_page(mapped);
@@ -281,7 +281,7 @@ TEST_F(FaultGuard, explains_efault_of_a_system_call) {
 }
 
 TEST_F(FaultGuard, zero_fill_reads_zeros_and_stores_the_first_fault) {
-  const auto mapped = map({.faults = FaultPolicy::zero_fill});
+  const auto mapped = map_window({.faults = FaultPolicy::zero_fill});
   ASSERT_TRUE(mapped);
   truncate_to(3 * page);
   EXPECT_FALSE(mapped->fault());
@@ -296,7 +296,7 @@ TEST_F(FaultGuard, zero_fill_reads_zeros_and_stores_the_first_fault) {
 }
 
 TEST_F(FaultGuard, zero_fill_keeps_the_fault_of_an_unmapped_window) {
-  auto mapped = map({.faults = FaultPolicy::zero_fill});
+  auto mapped = map_window({.faults = FaultPolicy::zero_fill});
   ASSERT_TRUE(mapped);
   truncate_to(page);
   EXPECT_EQ(sum_of(mapped->bytes()), int{page});
@@ -306,7 +306,7 @@ TEST_F(FaultGuard, zero_fill_keeps_the_fault_of_an_unmapped_window) {
   EXPECT_EQ(fault->offset(), page);
 }
 
-TEST_F(FaultGuard, off_reads_by_system_calls) {
+TEST_F(FaultGuard, policy_off_reads_with_system_calls) {
   io::MappedFile unguarded(
       FileSource::open(path_, port_).value(),
       {.faults = FaultPolicy::off, .tensor_at = [](std::uint64_t) { return std::string("t"); }});
@@ -360,7 +360,7 @@ TEST_F(FaultGuard, sections_without_a_fault_return_the_result_of_the_body) {
   EXPECT_EQ(guarded(none, []() -> Result<int> { return 4; }), 4);
   EXPECT_EQ(guarded(none, []() -> Result<int> { return fail(Error(ErrorCode::not_found)); }).error().code(),
             ErrorCode::not_found);
-  const auto mapped = map();
+  const auto mapped = map_window();
   ASSERT_TRUE(mapped);
   EXPECT_THROW(static_cast<void>(guarded(mapped->bytes(), []() -> int { throw 5; })), int);
 }

@@ -16,7 +16,7 @@
 
 namespace ht::io {
 
-/// The mapping of a whole file.
+/// All bytes of a file, in a mapping of the whole file or in a window.
 class Mapped {
  public:
   static Result<Mapped> map(const std::shared_ptr<const FileSource>& file, MapOptions options = {}) {
@@ -41,12 +41,12 @@ class FaultFixture : public ::testing::Test {
   static constexpr std::size_t pages = 8;
 
   void SetUp() override { testing::write_file(path_, std::string(pages * page, '\1')); }
-  /// Fails the mapping of the whole file, so that the file is mapped as a window, which can be unmapped.
-  Result<Mapped> map(MapOptions options = {}) {
+  /// Fails the mapping of the whole file, so that all bytes are mapped as a window, which can be unmapped.
+  Result<Mapped> map_window(MapOptions options = {}) {
     port_.fail_at(testing::Call::map, port_.count(testing::Call::map), std::errc::not_enough_memory);
     return Mapped::map(HT_TRY(FileSource::open(path_, port_)), std::move(options));
   }
-  static Mapped map_file(const std::filesystem::path& path) {
+  static Mapped map_whole(const std::filesystem::path& path) {
     return Mapped::map(FileSource::open(path).value()).value();
   }
   void truncate_to(std::size_t bytes) { std::filesystem::resize_file(path_, bytes); }

@@ -52,7 +52,7 @@ class FaultPolicies : public ::testing::Test {
   std::vector<std::byte> file_ = noise_file("safetensors", {1000, 100'000});
 };
 
-TEST_F(FaultPolicies, off_copies_without_touching_pages) {
+TEST_F(FaultPolicies, policy_off_copies_without_touching_pages) {
   const auto model = open_untouchable(file_);
   const auto tensor = model.at(1).value();
   const auto expected = Bytes(file_).subspan(static_cast<std::size_t>(tensor.entry().offset), 400'000);
@@ -70,7 +70,7 @@ TEST_F(FaultPolicies, off_copies_without_touching_pages) {
   EXPECT_TRUE(std::ranges::equal(rows.bytes().value(), expected.subspan(40, 40)));
 }
 
-TEST_F(FaultPolicies, off_transposes_and_swaps_without_touching_pages) {
+TEST_F(FaultPolicies, policy_off_transposes_and_swaps_without_touching_pages) {
   const std::string numbers("\0\1\0\2\0\3\0\4\0\5\0\6", 12);
   const auto columns = open_untouchable(npy_file(">i2", true, "(2, 3)", numbers));
   const auto copy = columns.at(0)->copy<I16, Rank<2>>().value();
@@ -81,7 +81,7 @@ TEST_F(FaultPolicies, off_transposes_and_swaps_without_touching_pages) {
   EXPECT_EQ(swapped(1, 0), 4);
 }
 
-TEST_F(FaultPolicies, off_hashes_and_loads_without_touching_pages) {
+TEST_F(FaultPolicies, policy_off_hashes_and_loads_without_touching_pages) {
   write_file(path_, file_);
   ASSERT_TRUE(ht::seal(*Model::open(path_)));
   const auto digest = ht::hash(*Model::open(path_))->digest;
@@ -101,14 +101,14 @@ TEST_F(FaultPolicies, off_hashes_and_loads_without_touching_pages) {
 }
 
 // The pages stay accessible in this test, because `mapped` makes the kernel populate them.
-TEST_F(FaultPolicies, off_streams_by_mapped_as_well) {
+TEST_F(FaultPolicies, policy_off_can_stream_with_strategy_mapped) {
   write_file(path_, file_);
   const auto model = Model::open(path_, {.faults = FaultPolicy::off}).value();
   EXPECT_EQ(stream(model, Strategy::Kind::mapped),
             stream(Model::open(path_).value(), Strategy::Kind::mapped));
 }
 
-TEST_F(FaultPolicies, off_reports_a_truncated_file) {
+TEST_F(FaultPolicies, policy_off_reports_a_truncated_file) {
   write_file(path_, file_);
   const auto model = Model::open(path_, {.faults = FaultPolicy::off}).value();
   const auto tensor = model.at(1).value();

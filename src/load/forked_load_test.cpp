@@ -50,7 +50,8 @@ TEST_F(LoadedModels, forked_child_loads_tensors_that_its_parent_is_loading) {
     return ht::load(*model, {.custom = std::make_shared<ScriptedStrategy>(wait)});
   });
   is_loading.get_future().wait();
-  // Another thread of the parent waits for that load. In the child, it must not block `model.reset()`.
+  // Another thread of the parent waits for the first load. That thread does not exist in the child, where
+  // `model.reset()` must not wait for it.
   std::promise<void> is_waiting;
   auto second = std::async(std::launch::async, [&, is_set = false]() mutable {
     return ht::load(*model, {.custom = std::make_shared<ScriptedStrategy>(zeros_for),

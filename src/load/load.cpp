@@ -119,7 +119,7 @@ Result<LoadReport> load_into(const Model& model, const PlaceTensor& place, const
   return without_bad_alloc([&]() -> Result<LoadReport> {
     HT_TRY(options.filter.check());
     std::vector<IndexedTarget> indexed;
-    bool any = options.filter.is_everything();  // a filter for all names accepts an empty model
+    bool any = options.filter.is_everything();  // the default filter accepts an empty model
     for (std::size_t i = 0; i < model.size(); ++i) {
       const auto tensor = HT_TRY(model.at(i));
       if (!options.filter.matches(tensor.name())) continue;

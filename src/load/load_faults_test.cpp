@@ -15,7 +15,7 @@ using io::Strategy;
 using testing::Call;
 using testing::LoadModel;
 
-TEST_F(LoadModel, work_is_not_stopped) {
+TEST_F(LoadModel, work_is_completed) {
   // Requests the stop at each piece, with each strategy.
   for (const auto strategy : {Strategy::Kind::mapped, Strategy::Kind::read, Strategy::Kind::staged}) {
     for (int at = 0;; ++at) {
@@ -32,7 +32,7 @@ TEST_F(LoadModel, work_is_not_stopped) {
         break;
       }
       EXPECT_EQ(done.error().code(), ErrorCode::cancelled);
-      EXPECT_EQ(done.error().rule(), "work_is_not_stopped");
+      EXPECT_EQ(done.error().rule(), "work_is_completed");
     }
     expect_all_tensors();
   }
@@ -65,8 +65,8 @@ TEST_F(LoadModel, every_call_may_fail_once) {
         const auto done = streams ? stream(load_options) : ht::load(*model_, load_options);
         const bool happened = port_.count(call) > before + nth;
         port_.clear_faults();
-        // Most of the other calls have a fallback: they query facts, populate pages, prepare direct reads, or
-        // create a kernel queue.
+        // These calls have no fallback. Most other calls have one: they query facts, populate pages, prepare
+        // direct reads, or create a kernel queue.
         const bool must_be_reported = call == Call::stat || call == Call::submit || call == Call::complete ||
                                       call == Call::await || call == Call::drop_cached;
         if (happened && must_be_reported) {

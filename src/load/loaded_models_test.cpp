@@ -55,7 +55,7 @@ TEST_F(LoadedModels, tensors_stay_while_they_are_held) {
 
 TEST_F(LoadedModels, user_defined_dtype_is_known_to_every_operation) {
   // The header has a checksum of the data, so every kind of verification reads the header.
-  auto header = format_ht::describe(dtype_info<Byte>(), std::vector<std::int64_t>{2, 3}).value();
+  auto header = format_ht::make_header(dtype_info<Byte>(), std::vector<std::int64_t>{2, 3}).value();
   const std::vector<std::byte> data(6, std::byte{7});
   header.payload_crc = crc64nvme(data);
   const auto bytes = format_ht::encode(header);
@@ -264,7 +264,7 @@ TEST_F(LoadedModels, load_that_waits_for_another_load_is_stopped_by_its_callback
   const auto stopped = second.get();
   ASSERT_FALSE(stopped);
   EXPECT_EQ(stopped.error().code(), ErrorCode::cancelled);
-  EXPECT_EQ(stopped.error().rule(), "work_is_not_stopped");
+  EXPECT_EQ(stopped.error().rule(), "work_is_completed");
 }
 
 // A source whose reads throw.

@@ -12,7 +12,7 @@
 #include "io/strategy/automatic.hpp"
 #include "io/strategy/parallel_pass.hpp"
 #include "io/strategy/staged.hpp"
-#include "load/pass_check.hpp"
+#include "load/load_verifier.hpp"
 #include "load/tensor_pieces.hpp"
 #include "model/model_access.hpp"
 
@@ -120,7 +120,7 @@ class ModelLoad {
   Result<void> begin() {
     HT_TRY(io::check_ring(options_.chunks, options_.chunk_bytes));
     if (!options_.verify) return {};
-    check_ = HT_TRY(PassCheck::make(state_, tensors_));
+    verifier_ = HT_TRY(LoadVerifier::make(state_, tensors_));
     return check_in_memory(in_memory_);
   }
 
@@ -137,11 +137,11 @@ class ModelLoad {
   /// Verifies all bytes of a tensor. They may be mapped pages, which can fault.
   Result<void> check_memory(std::size_t tensor, Bytes bytes) {
     const auto name = (*state_.catalog)[tensor].name;
-    return guarded(bytes, [&] { return check_->check_tensor(name, bytes, options_.work.stop); });
+    return guarded(bytes, [&] { return verifier_->check_tensor(name, bytes, options_.work.stop); });
   }
 
   Result<void> verify_piece(const io::FileRange& range, Bytes bytes) {
-    return check_ ? check_->take(range, bytes) : Result<void>();
+    return verifier_ ? verifier_->take(range, bytes) : Result<void>();
   }
 
   void choose(io::Strategy::Use use) {
@@ -214,7 +214,7 @@ class ModelLoad {
 
   io::Strategy::LoadWork work() {
     io::Strategy::LoadWork work{.budget_bytes = options_.budget_bytes, .stop = options_.work.stop};
-    if (check_)
+    if (verifier_)
       work.on_loaded = [this](const io::FileRange& range, Bytes bytes) { return verify_piece(range, bytes); };
     work.on_progress = [this](std::uint64_t done_bytes) { report(done_bytes); };
     return work;
@@ -234,9 +234,9 @@ class ModelLoad {
     auto unchecked = work();
     unchecked.on_loaded = {};
     ResidencyShell::CheckMemory check;
-    if (check_) check = [this](std::size_t tensor, Bytes bytes) { return check_memory(tensor, bytes); };
+    if (verifier_) check = [this](std::size_t tensor, Bytes bytes) { return check_memory(tensor, bytes); };
     HT_TRY(load_by(options_.custom, std::move(unchecked), check));
-    if (check_) loaded_.verified_bytes = loaded_.bytes;
+    if (verifier_) loaded_.verified_bytes = loaded_.bytes;
     return {};
   }
 
@@ -244,7 +244,7 @@ class ModelLoad {
                        const ResidencyShell::CheckMemory& check = {}) {
     // A load on another thread may have made tensors resident since this load began.
     const auto resident = HT_TRY(state_.residency->load(tensors_, strategy, std::move(work), check));
-    if (check_) HT_TRY(check_in_memory(resident));
+    if (verifier_) HT_TRY(check_in_memory(resident));
     loaded_.bytes = bytes_;
     if (resident.empty()) return {};
     auto loaded = tensors_;
@@ -311,8 +311,8 @@ class ModelLoad {
   Result<void> fetch() {
     if (options_.strategy == io::Strategy::Kind::mapped) HT_TRY(check_fits());
     HT_TRY(state_.residency->map_all(tensors_));
-    HT_TRY(check_ ? fetch_and_check()
-                  : walk_mapped({}, [](const io::FileRange&) -> Result<void> { return {}; }));
+    HT_TRY(verifier_ ? fetch_and_check()
+                     : walk_mapped({}, [](const io::FileRange&) -> Result<void> { return {}; }));
     loaded_.bytes = bytes_;
     return {};
   }
@@ -333,7 +333,7 @@ class ModelLoad {
   Result<void> fetch_and_check() {
     if (is_mostly_cached()) return check_fetched({});
     // The checksum of a `.ht` file needs all its bytes.
-    if (check_->needs_all_bytes()) return fetch_then_check();
+    if (verifier_->needs_all_bytes()) return fetch_then_check();
     FetchProgress fetched;
     std::atomic<bool> pages_fetched = true;
     const auto wait_for = [&](std::uint64_t bytes) -> Result<void> {
@@ -369,13 +369,13 @@ class ModelLoad {
 
   /// Verifies the pages and reports the verified bytes on this thread, the thread of the caller. Progress
   /// never decreases, also if all pages were reported as fetched before.
-  Result<void> check_fetched(const PassCheck::WaitFor& wait_for) {
+  Result<void> check_fetched(const LoadVerifier::WaitFor& wait_for) {
     const std::uint64_t fetched_bytes = progress_.done_bytes;
     const auto on_progress = [&](const Progress& progress) {
       report(std::max(fetched_bytes, progress.done_bytes));
     };
-    return check_->check_mapped(files_, ranges_, {.stop = options_.work.stop, .on_progress = on_progress},
-                                wait_for);
+    return verifier_->check_mapped(files_, ranges_, {.stop = options_.work.stop, .on_progress = on_progress},
+                                   wait_for);
   }
 
   /// Fetches pages on a second thread while the thread of the caller checks them. Reports no progress,
@@ -417,7 +417,7 @@ class ModelLoad {
 
   [[nodiscard]] Result<void> check_stop(std::uint64_t done_bytes) const {
     if (!options_.work.stop.stop_requested()) return {};
-    return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
+    return fail(Error(ErrorCode::cancelled, "work_is_completed",
                       format_text("stopped: {} of {} bytes loaded", done_bytes, bytes_))
                     .at_path(state_.opened.native()));
   }
@@ -474,7 +474,7 @@ class ModelLoad {
   }
 
   Result<LoadReport> finish(Result<void> done) {
-    if (check_) loaded_.verified_bytes += check_->checked_bytes() + loaded_.resident_bytes;
+    if (verifier_) loaded_.verified_bytes += verifier_->checked_bytes() + loaded_.resident_bytes;
     loaded_.elapsed = std::chrono::steady_clock::now() - begin_;
     if (const auto peak = state_.port->peak_memory()) loaded_.peak_memory_bytes = *peak;
     if (options_.drop_after) {
@@ -524,7 +524,7 @@ class ModelLoad {
   std::optional<io::FetchSummary> fetch_summary_;  // set if pages were fetched
   std::uint32_t page_threads_ = 0;
   std::vector<std::size_t> in_memory_;
-  std::optional<PassCheck> check_;
+  std::optional<LoadVerifier> verifier_;
   Progress progress_;
   LoadReport loaded_;
 };

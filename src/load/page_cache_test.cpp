@@ -135,13 +135,13 @@ TEST_F(ResidencyOfModel, progress_is_reported_to_the_end) {
   EXPECT_EQ(done.back(), 4 * tensor_bytes);
 }
 
-TEST_F(ResidencyOfModel, work_is_not_stopped) {
+TEST_F(ResidencyOfModel, work_is_completed) {
   std::stop_source source;
   source.request_stop();
   const auto fetched = ht::prefetch(*model_, "*", {.stop = source.get_token()});
   ASSERT_FALSE(fetched);
   EXPECT_EQ(fetched.error().code(), ErrorCode::cancelled);
-  EXPECT_EQ(fetched.error().rule(), "work_is_not_stopped");
+  EXPECT_EQ(fetched.error().rule(), "work_is_completed");
 }
 
 TEST_F(ResidencyOfModel, populate_falls_back_to_touching) {

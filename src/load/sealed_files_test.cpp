@@ -159,7 +159,7 @@ TEST_F(Sealing, quick_checks_only_sizes_and_headers) {
 }
 
 // A quick comparison reads only the header, so it does not know whether every chunk differs.
-TEST_F(Sealing, quick_does_not_call_a_file_with_a_damaged_header_replaced) {
+TEST_F(Sealing, quick_comparison_does_not_return_replaced_for_a_damaged_header) {
   flip_bit(path_, 9);
   std::filesystem::resize_file(path_, std::filesystem::file_size(path_) + 10);
   const auto quick = verified({.quick = true});
@@ -385,7 +385,7 @@ class OwnChecksums : public ::testing::Test {
   void SetUp() override {
     const auto data = noise(40'000, 4);
     const std::int64_t dims[] = {100, 100};
-    auto header = format_ht::describe(dtype_info<F32>(), dims).value();
+    auto header = format_ht::make_header(dtype_info<F32>(), dims).value();
     header.payload_crc = crc64nvme(data);
     write_file(path_, ht_file(header, data));
   }
@@ -428,7 +428,7 @@ TEST_F(OwnChecksums, progress_of_a_load_is_reported_on_the_calling_thread) {
 TEST_F(OwnChecksums, can_be_stopped_within_a_long_gap) {
   const auto data = noise(400, 4);
   const std::int64_t dims[] = {100};
-  auto header = format_ht::describe(dtype_info<F32>(), dims).value();
+  auto header = format_ht::make_header(dtype_info<F32>(), dims).value();
   header.data_offset = std::uint64_t{1} << 23;
   header.payload_crc = crc64nvme(data);
   write_file(path_, ht_file(header, data));
@@ -472,7 +472,7 @@ TEST_F(OwnChecksums, are_verified_in_a_folder_as_well) {
 TEST_F(OwnChecksums, check_that_padding_before_the_data_is_zero) {
   const auto data = noise(64, 4);
   const std::int64_t dims[] = {16};
-  auto header = format_ht::describe(dtype_info<F32>(), dims).value();
+  auto header = format_ht::make_header(dtype_info<F32>(), dims).value();
   header.payload_crc = crc64nvme(data);
   header.data_offset = 256;
   write_file(path_, ht_file(header, data));
@@ -485,7 +485,7 @@ TEST_F(OwnChecksums, check_that_padding_before_the_data_is_zero) {
 
 TEST_F(OwnChecksums, are_compared_for_an_empty_tensor) {
   const std::int64_t dims[] = {0};
-  auto header = format_ht::describe(dtype_info<F32>(), dims).value();
+  auto header = format_ht::make_header(dtype_info<F32>(), dims).value();
   header.payload_crc = 1;  // the checksum of no bytes is 0
   write_file(path_, ht_file(header, {}));
   const auto model = Model::open(path_).value();
@@ -503,7 +503,7 @@ TEST_F(OwnChecksums, are_compared_for_an_empty_tensor) {
 TEST_F(OwnChecksums, are_compared_only_if_the_bytes_before_the_data_are_zero) {
   const auto data = noise(64, 4);
   const std::int64_t dims[] = {16};
-  auto header = format_ht::describe(dtype_info<F32>(), dims).value();
+  auto header = format_ht::make_header(dtype_info<F32>(), dims).value();
   header.payload_crc = crc64nvme(data);
   header.data_offset = 256;
   write_file(path_, ht_file(header, data));

@@ -422,7 +422,7 @@ TEST(Seals, seal_of_an_archive_covers_its_external_files) {
   EXPECT_EQ(found.bad[0].file, folder / "data" / "w.bin");
 }
 
-TEST(Seals, result_begins_with_the_file_that_has_the_verdict) {
+TEST(Seals, error_begins_with_the_file_that_decides_the_verdict) {
   const testing::TemporaryFolder folder;
   write_file(folder / "a.safetensors", testing::shard_file({"a"}));
   write_file(folder / "b.safetensors", testing::shard_file({"b"}));
@@ -435,7 +435,7 @@ TEST(Seals, result_begins_with_the_file_that_has_the_verdict) {
   const auto found = compare_with_seal(folder.path()).value();
   EXPECT_EQ(found.verdict, Verification::Verdict::replaced);
   EXPECT_EQ(found.file, folder / "b.safetensors");
-  EXPECT_EQ(found.bad[0].file, folder / "a.safetensors") << "rows are in the order of files";
+  EXPECT_EQ(found.bad[0].file, folder / "a.safetensors") << "bad ranges are in the order of the files";
   const auto error = testing::refusal(found.result(), ErrorCode::checksum_mismatch, "bytes_match_the_seal");
   EXPECT_EQ(error.path(), (folder / "b.safetensors").native());
   EXPECT_EQ(error.offset(), 0U);

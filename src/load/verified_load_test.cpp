@@ -197,7 +197,7 @@ TEST_F(SealedSet, verification_can_be_stopped) {
       // All bytes may have been loaded before the stop request; the load then succeeds.
       if (!loaded) {
         EXPECT_EQ(loaded.error().code(), ErrorCode::cancelled) << to_string(loaded.error());
-        EXPECT_EQ(loaded.error().rule(), "work_is_not_stopped");
+        EXPECT_EQ(loaded.error().rule(), "work_is_completed");
       }
       EXPECT_TRUE(ht::load(*model_, options_with_verify(strategy)));
     }

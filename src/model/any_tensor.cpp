@@ -111,10 +111,10 @@ Result<void> ModelAccess::check_available(const ModelState& state, const Entry& 
 Result<io::Strategy::MapDone> AnyTensor::whole_in_place() const {
   const Entry entry = this->entry();
   HT_TRY(ModelAccess::check_available(*state_, entry));
-  if (is_resident()) return io::Strategy::MapDone{.memory = resident_, .is_whole = true};
+  if (is_resident()) return io::Strategy::MapDone{.memory = resident_, .has_other_owner = true};
   if (state_->mapped->file(entry.file).is_windowed()) {
     if (auto window = state_->residency->kept_window(index_); window.owner)
-      return io::Strategy::MapDone{.memory = std::move(window), .is_whole = true};
+      return io::Strategy::MapDone{.memory = std::move(window), .has_other_owner = true};
   }
   return located(state_->residency->map(index_, entry.bytes));
 }
@@ -136,7 +136,7 @@ Result<Bytes> AnyTensor::bytes() const& {
   return without_bad_alloc([&]() -> Result<Bytes> {
     auto placed = HT_TRY(whole_in_place());
     // The caller gets no Storage that owns the window, so the model keeps it.
-    if (!placed.is_whole) placed.memory = state_->residency->keep_window(index_, placed.memory);
+    if (!placed.has_other_owner) placed.memory = state_->residency->keep_window(index_, placed.memory);
     return slice_bytes(placed.memory.bytes);
   });
 }
@@ -177,14 +177,14 @@ Result<Storage> AnyTensor::private_storage() const {
   return without_bad_alloc([&]() -> Result<Storage> {
     const Entry entry = this->entry();
     HT_TRY(ModelAccess::check_available(*state_, entry));
-    const bool is_loaded = is_resident() && state_->residency->is_own_memory(index_);
-    if (!is_loaded) HT_TRY(located(check_not_truncated(state_->mapped->file(entry.file).source(), entry)));
-    auto memory = is_loaded ? resident_ : HT_TRY(located(state_->residency->map_private(index_)));
+    const bool is_writable = is_resident() && state_->residency->is_loaded_by_read(index_);
+    if (!is_writable) HT_TRY(located(check_not_truncated(state_->mapped->file(entry.file).source(), entry)));
+    auto memory = is_writable ? resident_ : HT_TRY(located(state_->residency->map_private(index_)));
     const Bytes part = HT_TRY(slice_bytes(memory.bytes));
     // The memory is writable; io::Memory has no mutable form.
     // NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
     const MutableBytes writable(const_cast<std::byte*>(part.data()), part.size());
-    return Storage::owned_by(std::move(memory.owner), writable, !is_loaded);
+    return Storage::owned_by(std::move(memory.owner), writable, !is_writable);
   });
 }
 

@@ -35,7 +35,7 @@ class AnyTensors : public ::testing::Test {
     EXPECT_TRUE(model) << to_string(model.error());
     return std::move(model).value();
   }
-  AnyTensor only(const std::vector<std::byte>& file) { return open(file).at(0).value(); }
+  AnyTensor open_tensor(const std::vector<std::byte>& file) { return open(file).at(0).value(); }
 
   static std::string copied(const AnyTensor& tensor) {
     std::string text(static_cast<std::size_t>(tensor.byte_size()), '?');
@@ -94,7 +94,7 @@ TEST_F(AnyTensors, index_is_below_size) {
 }
 
 TEST_F(AnyTensors, outlive_their_model) {
-  const auto tensor = only(testing::noise_file("safetensors", {1000}));
+  const auto tensor = open_tensor(testing::noise_file("safetensors", {1000}));
   const auto slice = tensor.slice(10, 20).value();
   std::filesystem::remove(path_);
   EXPECT_EQ(tensor.bytes()->size(), 4000U);
@@ -105,16 +105,17 @@ TEST_F(AnyTensors, outlive_their_model) {
 TEST_F(AnyTensors, have_strides_of_every_order) {
   using Strides = std::vector<std::int64_t>;
   const auto files = same_in_all_orders();
-  EXPECT_EQ(only(files[0]).strides().value(), (Strides{2, 1}));
-  EXPECT_EQ(only(files[1]).strides().value(), (Strides{1, 3}));
-  EXPECT_EQ(only(files[2]).byte_order(), ByteOrder::big);
+  EXPECT_EQ(open_tensor(files[0]).strides().value(), (Strides{2, 1}));
+  EXPECT_EQ(open_tensor(files[1]).strides().value(), (Strides{1, 3}));
+  EXPECT_EQ(open_tensor(files[2]).byte_order(), ByteOrder::big);
   const auto note = tensor_note("int16", "[3, 2]");
-  const auto splat = only(irpa_file({{.name = "t", .note = note, .length = 12, .pattern = "ab"}}));
+  const auto splat = open_tensor(irpa_file({{.name = "t", .note = note, .length = 12, .pattern = "ab"}}));
   EXPECT_EQ(splat.strides().value(), (Strides{0, 0}));
-  EXPECT_EQ(only(irpa_file({{.name = "t", .length = 5}}, "hello")).strides().value(), Strides{});
+  EXPECT_EQ(open_tensor(irpa_file({{.name = "t", .length = 5}}, "hello")).strides().value(), Strides{});
   const auto q4_k =
       R"(TENSORv0:{"type": "Tensor", "dtype": "uint8", "shape": [288], "encoding": "Q4_K", "logical_shape": [2, 256]})";
-  const auto blocks = only(irpa_file({{.name = "t", .note = q4_k, .length = 288}}, std::string(288, 'b')));
+  const auto blocks =
+      open_tensor(irpa_file({{.name = "t", .note = q4_k, .length = 288}}, std::string(288, 'b')));
   EXPECT_EQ(blocks.strides().value(), Strides{});
 }
 
@@ -145,7 +146,7 @@ TEST_F(AnyTensors, have_no_strides_and_are_not_sliced_if_the_dtype_is_unknown) {
 TEST_F(AnyTensors, are_copied_row_major_and_little_endian) {
   const auto expected = stored<std::int16_t>({1, 2, 3, 4, 5, 6});
   for (const auto& file : same_in_all_orders()) {
-    const auto tensor = only(file);
+    const auto tensor = open_tensor(file);
     EXPECT_EQ(copied(tensor), expected);
     for (std::size_t begin = 0; begin <= expected.size(); ++begin) {
       for (std::size_t count = 0; begin + count <= expected.size(); ++count) {
@@ -161,7 +162,7 @@ TEST_F(AnyTensors, are_copied_row_major_and_little_endian) {
 }
 
 TEST_F(AnyTensors, copied_bytes_are_within_the_tensor) {
-  const auto tensor = only(same_in_all_orders()[0]);
+  const auto tensor = open_tensor(same_in_all_orders()[0]);
   std::vector<std::byte> into(13);
   expect_refusal(tensor.copy_to(into), ErrorCode::out_of_bounds, "copied_bytes_are_within_the_tensor");
   expect_refusal(tensor.copy_to(std::span(into).first(2), 11), ErrorCode::out_of_bounds,
@@ -172,7 +173,7 @@ TEST_F(AnyTensors, copied_bytes_are_within_the_tensor) {
 
 TEST_F(AnyTensors, splat_is_expanded_from_any_byte_on) {
   const auto note = tensor_note("uint8", "[12]");
-  const auto tensor = only(irpa_file({{.name = "t", .note = note, .length = 12, .pattern = "abcd"}}));
+  const auto tensor = open_tensor(irpa_file({{.name = "t", .note = note, .length = 12, .pattern = "abcd"}}));
   EXPECT_TRUE(tensor.is_splat());
   EXPECT_FALSE(tensor.is_plain());
   EXPECT_EQ(copied(tensor), "abcdabcdabcd");
@@ -204,14 +205,14 @@ TEST_F(AnyTensors, slice_of_a_packed_splat_has_no_bits_of_the_next_row) {
 }
 
 TEST_F(AnyTensors, splat_has_no_stored_bytes) {
-  const auto tensor = only(irpa_file({{.name = "t", .length = 8, .pattern = "a"}}));
+  const auto tensor = open_tensor(irpa_file({{.name = "t", .length = 8, .pattern = "a"}}));
   const auto error = refusal(tensor.bytes(), ErrorCode::unsupported_encoding, "splat_has_no_stored_bytes");
   EXPECT_NE(error.hint().find("copy_to"), std::string_view::npos);
 }
 
 TEST_F(AnyTensors, are_sliced_by_rows_in_every_order) {
   for (const auto& file : same_in_all_orders()) {
-    const auto tensor = only(file);
+    const auto tensor = open_tensor(file);
     const auto rows = tensor.slice(1, 3).value();
     EXPECT_EQ(dims_of(rows), (std::vector<std::int64_t>{2, 2}));
     EXPECT_EQ(rows.byte_size(), 8U);
@@ -227,7 +228,7 @@ TEST_F(AnyTensors, are_sliced_by_rows_in_every_order) {
 
 TEST_F(AnyTensors, offset_is_the_position_of_the_first_element_in_the_file) {
   for (const auto& file : same_in_all_orders()) {
-    const auto tensor = only(file);
+    const auto tensor = open_tensor(file);
     const auto element_at = [&](const AnyTensor& part) {
       const auto bytes = Bytes(file).subspan(static_cast<std::size_t>(part.offset()), 2);
       return tensor.byte_order() == ByteOrder::big ? load_be<std::int16_t>(bytes)
@@ -240,19 +241,19 @@ TEST_F(AnyTensors, offset_is_the_position_of_the_first_element_in_the_file) {
     EXPECT_EQ(element_at(rows.slice(1, 2).value()), 5);
   }
   const auto note = tensor_note("uint8", "[12]");
-  const auto splat = only(irpa_file({{.name = "t", .note = note, .length = 12, .pattern = "ab"}}));
+  const auto splat = open_tensor(irpa_file({{.name = "t", .note = note, .length = 12, .pattern = "ab"}}));
   EXPECT_EQ(splat.offset(), 0U);
   EXPECT_EQ(splat.slice(2, 9)->offset(), 0U);
 }
 
 TEST_F(AnyTensors, rows_are_contiguous) {
-  const auto tensor = only(same_in_all_orders()[1]);
+  const auto tensor = open_tensor(same_in_all_orders()[1]);
   const auto rows = tensor.slice(1, 3).value();
   expect_refusal(rows.bytes(), ErrorCode::unsupported_encoding, "rows_are_contiguous");
 }
 
 TEST_F(AnyTensors, slices_are_within_bounds) {
-  const auto tensor = only(same_in_all_orders()[0]);
+  const auto tensor = open_tensor(same_in_all_orders()[0]);
   EXPECT_EQ(tensor.slice(2, 4).error().code(), ErrorCode::out_of_bounds);
   EXPECT_EQ(tensor.slice(-1, 2).error().code(), ErrorCode::out_of_bounds);
   EXPECT_EQ(tensor.slice(2, 1).error().code(), ErrorCode::out_of_bounds);
@@ -260,13 +261,13 @@ TEST_F(AnyTensors, slices_are_within_bounds) {
 }
 
 TEST_F(AnyTensors, sliced_tensors_have_rows) {
-  const auto scalar = only(npy_file("<f4", false, "()", stored<float>({1})));
+  const auto scalar = open_tensor(npy_file("<f4", false, "()", stored<float>({1})));
   expect_refusal(scalar.slice(0, 1), ErrorCode::bad_shape, "sliced_tensors_have_rows");
 }
 
 TEST_F(AnyTensors, rows_are_whole_bytes_and_blocks) {
   const auto tensor =
-      only(testing::safetensors_file(R"({"t":{"dtype":"F4","shape":[4,3],"data_offsets":[0,6]}})", 6));
+      open_tensor(testing::safetensors_file(R"({"t":{"dtype":"F4","shape":[4,3],"data_offsets":[0,6]}})", 6));
   expect_refusal(tensor.slice(1, 2), ErrorCode::misaligned, "rows_are_whole_bytes_and_blocks");
   EXPECT_EQ(copied(tensor.slice(2, 4).value()), copied(tensor).substr(3));
   EXPECT_EQ(copied(tensor.slice(1, 1).value()), "");
@@ -277,7 +278,7 @@ TEST_F(AnyTensors, rows_are_whole_bytes_and_blocks) {
 
 TEST_F(AnyTensors, are_cast_to_dtypes_that_hold_their_values) {
   for (const auto& file : same_in_all_orders()) {
-    const auto tensor = only(file);
+    const auto tensor = open_tensor(file);
     const auto floats = tensor.cast<F32>().value();
     EXPECT_TRUE(std::ranges::equal(floats, std::vector<float>{1, 2, 3, 4, 5, 6}));
     EXPECT_TRUE(std::ranges::equal(tensor.cast<I16>().value(), std::vector<std::int16_t>{1, 2, 3, 4, 5, 6}));
@@ -288,25 +289,25 @@ TEST_F(AnyTensors, are_cast_to_dtypes_that_hold_their_values) {
 TEST_F(AnyTensors, large_tensors_are_cast_in_pieces) {
   std::string data;  // more than the elements of one job
   for (int i = 0; i < 300'001; ++i) data += stored<std::int16_t>({static_cast<std::int16_t>(i % 30'000)});
-  const auto tensor = only(npy_file("<i2", false, "(300001,)", data));
+  const auto tensor = open_tensor(npy_file("<i2", false, "(300001,)", data));
   const auto wide = tensor.cast<I32>().value();
   for (int i = 0; i < 300'001; ++i) ASSERT_EQ(wide(i), i % 30'000);
 }
 
 TEST_F(AnyTensors, cast_keeps_every_value) {
-  const auto tensor = only(same_in_all_orders()[0]);
+  const auto tensor = open_tensor(same_in_all_orders()[0]);
   const auto error = refusal(tensor.cast<BF16>(), ErrorCode::would_lose, "cast_keeps_every_value");
   EXPECT_EQ(error.tensor(), "t");
   EXPECT_NE(error.message().find("I16"), std::string_view::npos);
 }
 
 TEST_F(AnyTensors, cast_type_is_known) {
-  const auto untyped = only(irpa_file({{.name = "t", .length = 5}}, "hello"));
+  const auto untyped = open_tensor(irpa_file({{.name = "t", .length = 5}}, "hello"));
   expect_refusal(untyped.cast<F32>(), ErrorCode::unsupported_encoding, "cast_type_is_known");
 }
 
 TEST_F(AnyTensors, dtype_is_known) {
-  const auto untyped = only(irpa_file({{.name = "t", .length = 5}}, "hello"));
+  const auto untyped = open_tensor(irpa_file({{.name = "t", .length = 5}}, "hello"));
   EXPECT_FALSE(untyped.type().is_known());
   EXPECT_EQ(copied(untyped), "hello");
   const auto error = refusal(untyped.tensor<F32, Rank<1>>(), ErrorCode::dtype_mismatch, "dtype_is_known");
@@ -316,7 +317,8 @@ TEST_F(AnyTensors, dtype_is_known) {
 TEST_F(AnyTensors, dtype_is_dense) {
   const auto note =
       R"(TENSORv0:{"type": "Tensor", "dtype": "uint8", "shape": [288], "encoding": "Q4_K", "logical_shape": [2, 256]})";
-  const auto blocks = only(irpa_file({{.name = "t", .note = note, .length = 288}}, std::string(288, 'b')));
+  const auto blocks =
+      open_tensor(irpa_file({{.name = "t", .note = note, .length = 288}}, std::string(288, 'b')));
   EXPECT_TRUE(blocks.type().is_block_encoded());
   EXPECT_EQ(blocks.type().name, "Q4_K");
   EXPECT_EQ(blocks.type().block_elements, 256U);
@@ -328,20 +330,21 @@ TEST_F(AnyTensors, dtype_is_dense) {
 TEST_F(AnyTensors, blocks_are_sliced_whole) {
   const auto note =
       R"(TENSORv0:{"type": "Tensor", "dtype": "uint8", "shape": [288], "encoding": "Q4_K", "logical_shape": [512]})";
-  const auto blocks = only(irpa_file({{.name = "t", .note = note, .length = 288}}, std::string(288, 'b')));
+  const auto blocks =
+      open_tensor(irpa_file({{.name = "t", .note = note, .length = 288}}, std::string(288, 'b')));
   EXPECT_EQ(blocks.slice(256, 512)->byte_size(), 144U);
   expect_refusal(blocks.slice(0, 100), ErrorCode::misaligned, "rows_are_whole_bytes_and_blocks");
   expect_refusal(blocks.slice(100, 512), ErrorCode::misaligned, "rows_are_whole_bytes_and_blocks");
 }
 
 TEST_F(AnyTensors, unknown_shapes_are_not_sliced) {
-  const auto untyped = only(irpa_file({{.name = "t", .length = 5}}, "hello"));
+  const auto untyped = open_tensor(irpa_file({{.name = "t", .length = 5}}, "hello"));
   const auto error = refusal(untyped.slice(0, 1), ErrorCode::bad_shape, "sliced_tensors_have_rows");
   EXPECT_TRUE(testing::message_contains(error, "unknown shape"));
 }
 
 TEST_F(AnyTensors, dtype_matches_the_request) {
-  const auto tensor = only(same_in_all_orders()[0]);
+  const auto tensor = open_tensor(same_in_all_orders()[0]);
   const auto error =
       refusal(tensor.tensor<F32, Rank<2>>(), ErrorCode::dtype_mismatch, "dtype_matches_the_request");
   EXPECT_NE(error.message().find("I16 [3, 2] but F32 was requested"), std::string_view::npos);

@@ -160,9 +160,9 @@ Result<void> AnyTensor::read(MutableBytes into, std::span<const Slice> slices,
                              const ReadOptions& options) const {
   return without_bad_alloc([&]() -> Result<void> {
     const ElementType stored = type();
-    const SelectionResult result{.type = HT_TRY(result_type(options)),
-                                 .rounding = options.rounding.value_or(Rounding{}),
-                                 .unpack = options.unpack};
+    const ResultForm result{.type = HT_TRY(result_type(options)),
+                            .rounding = options.rounding.value_or(Rounding{}),
+                            .unpack = options.unpack};
     // Without slices, a tensor of an unknown type is read as bytes.
     const bool has_elements = stored.is_known() || !slices.empty();
     const Selection selection = has_elements ? HT_TRY(select(slices)) : Selection{};
@@ -186,8 +186,8 @@ Result<void> AnyTensor::read(MutableBytes into, std::span<const Slice> slices,
   });
 }
 
-Result<void> AnyTensor::read_stored(MutableBytes into, const Selection& selection,
-                                    const SelectionResult& result, const WorkOptions& work) const {
+Result<void> AnyTensor::read_stored(MutableBytes into, const Selection& selection, const ResultForm& result,
+                                    const WorkOptions& work) const {
   const Entry entry = this->entry();
   StoredElements stored{.type = type(), .bytes = entry.bytes};
   if (entry.is_splat()) {

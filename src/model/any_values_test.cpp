@@ -25,7 +25,7 @@ using testing::write_file;
 
 class AnyValues : public ::testing::Test {
  protected:
-  AnyTensor only(const std::vector<std::byte>& file) {
+  AnyTensor open_tensor(const std::vector<std::byte>& file) {
     write_file(path_, file);
     auto model = Model::open(path_);
     EXPECT_TRUE(model) << to_string(model.error());
@@ -45,7 +45,7 @@ class AnyValues : public ::testing::Test {
     auto file = encoded->header;
     file.resize(static_cast<std::size_t>(encoded->file_bytes));
     std::ranges::copy(data, file.begin() + static_cast<std::ptrdiff_t>(encoded->offsets[0].value()));
-    return only(file);
+    return open_tensor(file);
   }
 
   // Noise as two Q4_0 blocks, each of which begins with the scale 1.
@@ -98,7 +98,7 @@ TEST_F(AnyValues, encoding_matches_the_request) {
       refusal(tensor.tensor<Q8_0, Rank<2>>(), ErrorCode::dtype_mismatch, "encoding_matches_the_request");
   EXPECT_TRUE(testing::message_contains(error, "Q4_0 [2, 32] but Q8_0")) << error.message();
   EXPECT_EQ((tensor.tensor<Q4_0, Rank<1>>().error().code()), ErrorCode::shape_mismatch);
-  const auto dense = only(npy_file("<f4", false, "(2,)", stored<float>({1, 2})));
+  const auto dense = open_tensor(npy_file("<f4", false, "(2,)", stored<float>({1, 2})));
   expect_refusal(dense.tensor<Q4_0, Rank<1>>(), ErrorCode::dtype_mismatch, "encoding_matches_the_request");
 }
 
@@ -140,7 +140,7 @@ TEST_F(AnyValues, can_be_read_from_any_element_on) {
 }
 
 TEST_F(AnyValues, values_are_within_the_tensor) {
-  const auto tensor = only(npy_file("<f4", false, "(3,)", stored<float>({1, 2, 3})));
+  const auto tensor = open_tensor(npy_file("<f4", false, "(3,)", stored<float>({1, 2, 3})));
   std::vector<double> three(3);
   EXPECT_TRUE(tensor.read_values(three));
   const auto outside = tensor.read_values(three, 1);
@@ -155,7 +155,7 @@ TEST_F(AnyValues, have_statistics_in_every_order) {
                        npy_file(">i2", false, "(3, 2)", stored<std::int16_t>({1, 2, 3, 4, 5, -6}, true)),
                        npy_file(">i2", true, "(3, 2)", stored<std::int16_t>({1, 3, 5, 2, 4, -6}, true))};
   for (const auto& file : orders) {
-    const auto found = statistics(only(file)).value();
+    const auto found = statistics(open_tensor(file)).value();
     EXPECT_EQ(found.count, 6U);
     EXPECT_EQ(found.sum, 9.0);
     EXPECT_EQ(found.min, -6.0);
@@ -166,11 +166,11 @@ TEST_F(AnyValues, have_statistics_in_every_order) {
 }
 
 TEST_F(AnyValues, splats_count_as_if_stored) {
-  const auto tensor = only(irpa_file({{.name = "t",
-                                       .note = testing::tensor_note("float32", "[100]"),
-                                       .length = 400,
-                                       .pattern = stored<float>({0.5F})}},
-                                     ""));
+  const auto tensor = open_tensor(irpa_file({{.name = "t",
+                                              .note = testing::tensor_note("float32", "[100]"),
+                                              .length = 400,
+                                              .pattern = stored<float>({0.5F})}},
+                                            ""));
   const auto found = statistics(tensor).value();
   EXPECT_EQ(found.count, 100U);
   EXPECT_EQ(found.sum, 50.0);
@@ -180,9 +180,9 @@ TEST_F(AnyValues, splats_count_as_if_stored) {
 }
 
 TEST_F(AnyValues, values_are_real_numbers) {
-  const auto complex = only(npy_file("<c8", false, "(1,)", stored<float>({1, 2})));
+  const auto complex = open_tensor(npy_file("<c8", false, "(1,)", stored<float>({1, 2})));
   expect_refusal(statistics(complex), ErrorCode::unsupported_encoding, "values_are_real_numbers");
-  const auto untyped = only(irpa_file({{.name = "t", .length = 5}}, "hello"));
+  const auto untyped = open_tensor(irpa_file({{.name = "t", .length = 5}}, "hello"));
   expect_refusal(statistics(untyped), ErrorCode::unsupported_encoding, "values_are_real_numbers");
 }
 

@@ -158,7 +158,7 @@ Result<std::vector<std::size_t>> ModelAccess::tensors_matching(const Model& mode
   const auto& catalog = *state.catalog;
   if (!state.has_data && catalog.size() != 0) HT_TRY(check_available(state, catalog[0]));
   std::vector<std::size_t> tensors;
-  bool any = filter.is_everything();  // a filter for all names accepts an empty model
+  bool any = filter.is_everything();  // the default filter accepts an empty model
   for (std::size_t i = 0; i < catalog.size(); ++i) {
     const Entry entry = catalog[i];
     if (!filter.matches(entry.name)) continue;

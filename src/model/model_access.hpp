@@ -23,14 +23,15 @@ struct ModelState {
   std::filesystem::path opened;            // path from the user: a file, an index or a folder
   std::vector<std::filesystem::path> paths;
   std::optional<std::filesystem::path> index;  // the index that names the files
-  bool is_merged = false;                      // of several models; `opened` is the first
-  bool has_path = true;                        // false for bytes, a descriptor, the caller's own source
-  bool has_data = true;                        // false if only the catalog was requested
+  bool is_merged = false;  // whether several models were opened as one; `opened` is the path of the first
+  bool has_path = true;    // false for bytes, a descriptor, the caller's own source
+  bool has_data = true;    // false if only the catalog was requested
   std::vector<DTypeInfo> dtypes;
   std::vector<Format> formats;  // added by the caller
   io::Port* port = nullptr;
   FaultPolicy faults = FaultPolicy::guarded;
-  // One source per path, null if a file is missing; empty if `has_data` is false.
+  // `mapped->sources()` has one source per path, null for a missing file. The list is empty if `has_data` is
+  // false.
   std::unique_ptr<io::MappedStrategy> mapped;
   // Not const: a load changes the states through a const model.
   std::unique_ptr<ResidencyShell> residency;
@@ -45,8 +46,8 @@ struct ModelState {
 /// Returns the name of the tensor at an offset of a file; may be empty. Linear in the number of tensors.
 [[nodiscard]] std::string name_at(const Catalog& catalog, std::size_t file, std::uint64_t offset);
 
-/// How to select tensors whose bytes are not all in an open file: `refused` fails, `skipped` ignores the
-/// missing bytes.
+/// What `tensors_matching` does with a matching tensor whose file is missing or incomplete. `refused`: fails.
+/// `skipped`: returns the tensor if at least one of its bytes is in the file.
 enum class MissingBytes : bool { refused, skipped };
 
 struct ModelAccess {
@@ -73,9 +74,8 @@ struct ModelAccess {
   [[nodiscard]] static Result<void> check_available(const ModelState& state, const Entry& entry);
   /// `bad_state` if the model was opened for its catalog only, `missing_shard` if a file is missing.
   [[nodiscard]] static Result<void> check_all_exist(const Model& model);
-  /// Returns the tensors whose names match and that have bytes in files; fails if one of their files is
-  /// missing or incomplete, unless missing bytes are skipped. `not_found` if no name matches, unless the
-  /// filter matches every name.
+  /// Returns the tensors whose names match and that have bytes in files. `not_found` if no name matches,
+  /// unless `filter.is_everything()`, which accepts a model without tensors.
   [[nodiscard]] static Result<std::vector<std::size_t>> tensors_matching(
       const Model& model, const NameFilter& filter, MissingBytes missing = MissingBytes::refused);
   /// Adds the file and the tensor to an error.

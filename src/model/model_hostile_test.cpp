@@ -20,7 +20,7 @@ class HostileModel : public ::testing::Test {
  protected:
   void SetUp() override {
     const std::vector<std::int64_t> dims{4};
-    const auto header = format_ht::encode(format_ht::describe(dtype_info<F32>(), dims).value());
+    const auto header = format_ht::encode(format_ht::make_header(dtype_info<F32>(), dims).value());
     file_.assign(header.begin(), header.end());
     file_.resize(128 + 16);
     write_file(path_, file_);

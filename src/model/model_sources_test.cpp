@@ -7,6 +7,7 @@
 #include <cstring>
 #include <htensor/model/model.hpp>
 
+#include "model/test_formats.hpp"
 #include "model/test_models.hpp"
 #include "testing/faulty_port.hpp"
 #include "testing/temporary_folder.hpp"

@@ -29,7 +29,7 @@ struct Byte {
 
 // Writes a .ht file whose data bytes count up from 0.
 void write_ht(const std::filesystem::path& path, DTypeInfo dtype, std::vector<std::int64_t> dims) {
-  const auto header = format_ht::describe(dtype, dims).value();
+  const auto header = format_ht::make_header(dtype, dims).value();
   const auto bytes = format_ht::encode(header);
   std::vector<std::byte> file(bytes.begin(), bytes.end());
   for (std::uint64_t i = 0; i < header.data_bytes; ++i) file.push_back(static_cast<std::byte>(i));

@@ -44,28 +44,29 @@ void gather(const std::byte* from, std::ptrdiff_t step, std::byte* into, std::in
 // Elements that share bytes are read in groups of 8, which are whole bytes.
 constexpr int group_elements = 8;
 
-std::size_t bytes_of_code(int bits) noexcept { return static_cast<std::size_t>(bits + 7) / 8; }
+// Returns the bytes of an element that shares no byte with other elements.
+std::size_t unpacked_bytes(int bits) noexcept { return static_cast<std::size_t>(bits + 7) / 8; }
 
 // Writes each element of a group to its own bytes. One readable byte must follow the group.
-void unpack_group(const std::byte* group, int bits, std::byte* codes) noexcept {
+void unpack_group(const std::byte* group, int bits, std::byte* unpacked) noexcept {
   for (int i = 0; i < group_elements; ++i) {
     for (int done = 0; done < bits; done += 8) {
       const int bit = i * bits + done;
       const unsigned word =
           std::to_integer<unsigned>(group[bit / 8]) | (std::to_integer<unsigned>(group[bit / 8 + 1]) << 8U);
       const unsigned mask = (1U << std::min(bits - done, 8)) - 1U;
-      *codes++ = static_cast<std::byte>((word >> (bit % 8)) & mask);
+      *unpacked++ = static_cast<std::byte>((word >> (bit % 8)) & mask);
     }
   }
 }
 
 // The inverse of `unpack_group`, for `count` elements. Unused bits of the last byte are 0.
-void pack(const std::byte* codes, int bits, std::int64_t count, std::byte* into) noexcept {
+void pack(const std::byte* unpacked, int bits, std::int64_t count, std::byte* into) noexcept {
   std::memset(into, 0, static_cast<std::size_t>(bytes_for(static_cast<std::uint64_t>(count), bits).value()));
   for (std::int64_t i = 0; i < count; ++i) {
     for (int done = 0; done < bits; done += 8) {
       const std::int64_t bit = i * bits + done;
-      const unsigned word = std::to_integer<unsigned>(*codes++) << (bit % 8);
+      const unsigned word = std::to_integer<unsigned>(*unpacked++) << (bit % 8);
       into[bit / 8] |= static_cast<std::byte>(word);
       if (word > 0xFF) into[bit / 8 + 1] |= static_cast<std::byte>(word >> 8U);
     }
@@ -76,13 +77,13 @@ void pack(const std::byte* codes, int bits, std::int64_t count, std::byte* into)
 struct Reading {
   const StoredElements& stored;
   const Selection& selection;
-  const SelectionResult& result;
+  const ResultForm& result;
   MutableBytes into;
   /// Elements and bytes that are read together: a block, a group of packed elements, or one element.
   std::int64_t unit_elements;
   std::size_t unit_bytes;
-  /// Bytes of an item. An item is an element between reading and conversion: a decoded F32, an unpacked code
-  /// or the stored bytes.
+  /// Bytes of an item. An item is an element between reading and conversion: a decoded F32, an unpacked
+  /// element or the stored bytes.
   std::size_t item_bytes;
   /// Elements of the result that together fill whole bytes.
   std::int64_t grain;
@@ -92,7 +93,7 @@ struct Reading {
   bool can_convert_units;
   bool is_large;
   /// Bytes to read at once, if the tensor cannot be used in place; 0 for the needed elements only.
-  std::uint64_t window_bytes;
+  std::uint64_t read_ahead_bytes;
 };
 
 // The part of a result that one thread reads.
@@ -160,7 +161,7 @@ class Piece {
         at_ % r_.grain != 0)
       return 0;
     const std::int64_t whole = remaining / unit * unit;
-    // Blocks that are not decoded have no items.
+    // Blocks that keep their encoding are copied as units, so a single block is enough.
     const bool has_items = !r_.is_copy || !r_.stored.type.is_block_encoded();
     return whole >= (has_items ? min_elements : unit) ? whole : 0;
   }
@@ -223,10 +224,10 @@ class Piece {
     }
     for (std::int64_t i = 0; i < count;) {
       const std::uint64_t offset = offset_of(position + i * step);
-      const auto* const from = HT_TRY(window_at(offset, r_.unit_bytes, step < 0));
-      // Bytes and elements that follow in the window.
-      const std::uint64_t ahead =
-          step < 0 ? offset - window_offset_ : window_offset_ + window_.size() - offset - r_.unit_bytes;
+      const auto* const from = HT_TRY(stored_at(offset, r_.unit_bytes, step < 0));
+      // Bytes and elements that follow in `read_ahead_`.
+      const std::uint64_t ahead = step < 0 ? offset - read_ahead_offset_
+                                           : read_ahead_offset_ + read_ahead_.size() - offset - r_.unit_bytes;
       const auto more = static_cast<std::int64_t>(ahead / static_cast<std::uint64_t>(std::abs(step_bytes)));
       const std::int64_t batch_items = std::min(count - i, more + 1);
       gather(from, step_bytes, items + static_cast<std::size_t>(i) * r_.item_bytes, batch_items,
@@ -258,7 +259,7 @@ class Piece {
     const std::uint64_t offset = static_cast<std::uint64_t>(unit) * r_.unit_bytes;
     const std::size_t bytes =
         static_cast<std::size_t>(std::min<std::uint64_t>(r_.unit_bytes, r_.stored.bytes - offset));
-    const auto* const from = HT_TRY(window_at(offset, bytes, unit < decoded_unit_));
+    const auto* const from = HT_TRY(stored_at(offset, bytes, unit < decoded_unit_));
     unit_.assign(from, from + bytes);
     unit_.resize(r_.unit_bytes + 1);
     decoded_.resize(static_cast<std::size_t>(r_.unit_elements) * r_.item_bytes);
@@ -273,21 +274,21 @@ class Piece {
     return {};
   }
 
-  // Returns stored bytes in place, or in a window: a buffer that also contains bytes to be used next.
-  Result<const std::byte*> window_at(std::uint64_t offset, std::size_t bytes, bool backwards) {
+  // Returns stored bytes in place, or in `read_ahead_`, which also contains bytes to be used next.
+  Result<const std::byte*> stored_at(std::uint64_t offset, std::size_t bytes, bool backwards) {
     if (r_.stored.in_place != nullptr) return r_.stored.in_place + offset;
-    if (offset < window_offset_ || offset + bytes > window_offset_ + window_.size()) {
-      const std::uint64_t size = std::max<std::uint64_t>(r_.window_bytes, bytes);
+    if (offset < read_ahead_offset_ || offset + bytes > read_ahead_offset_ + read_ahead_.size()) {
+      const std::uint64_t size = std::max<std::uint64_t>(r_.read_ahead_bytes, bytes);
       const std::uint64_t limit = end_of(bounds_.end);
       const std::uint64_t start = offset_of(bounds_.begin);
       const std::uint64_t begin =
           !backwards ? offset : std::max(start, offset + bytes - std::min(size, offset + bytes));
       const std::uint64_t end = backwards ? offset + bytes : std::min(limit, offset + size);
-      window_.resize(static_cast<std::size_t>(end - begin));
-      window_offset_ = begin;
-      HT_TRY(r_.stored.read(begin, window_));
+      read_ahead_.resize(static_cast<std::size_t>(end - begin));
+      read_ahead_offset_ = begin;
+      HT_TRY(r_.stored.read(begin, read_ahead_));
     }
-    return window_.data() + (offset - window_offset_);
+    return read_ahead_.data() + (offset - read_ahead_offset_);
   }
 
   void swap(MutableBytes units) const noexcept {
@@ -329,24 +330,24 @@ class Piece {
   std::vector<std::byte> unit_;
   std::vector<std::byte> decoded_;
   std::int64_t decoded_unit_ = -1;
-  std::vector<std::byte> window_;
-  std::uint64_t window_offset_ = 0;
+  std::vector<std::byte> read_ahead_;
+  std::uint64_t read_ahead_offset_ = 0;
 };
 
 // Returns the bytes to read at once; 0 for the needed elements only. Larger reads pay off if consecutive
 // elements of the result are on one page.
-std::uint64_t window_bytes_of(const Selection& selection, std::int64_t unit_elements,
-                              std::size_t unit_bytes) {
+std::uint64_t read_ahead_bytes_of(const Selection& selection, std::int64_t unit_elements,
+                                  std::size_t unit_bytes) {
   constexpr std::uint64_t page_bytes = 4096;
-  constexpr std::uint64_t window_bytes = std::uint64_t{64} << 10;
+  constexpr std::uint64_t read_ahead_bytes = std::uint64_t{64} << 10;
   const auto& loops = selection.loops;
   if (loops.empty()) return 0;
   const auto units =
       static_cast<std::uint64_t>(std::abs(loops.back().step)) / static_cast<std::uint64_t>(unit_elements);
-  return units * unit_bytes <= page_bytes ? window_bytes : 0;
+  return units * unit_bytes <= page_bytes ? read_ahead_bytes : 0;
 }
 
-Reading prepare(const StoredElements& stored, const Selection& selection, const SelectionResult& result,
+Reading prepare(const StoredElements& stored, const Selection& selection, const ResultForm& result,
                 MutableBytes into) {
   const ElementType& from = stored.type;
   const bool is_packed = from.is_dense() && from.bits % 8 != 0;
@@ -361,33 +362,33 @@ Reading prepare(const StoredElements& stored, const Selection& selection, const 
                   .unit_bytes = from.is_block_encoded() ? from.block_bytes
                                 : is_packed             ? static_cast<std::size_t>(from.bits)
                                                         : static_cast<std::size_t>(from.bits) / 8,
-                  .item_bytes = from.is_block_encoded() ? sizeof(float) : bytes_of_code(from.bits),
+                  .item_bytes = from.is_block_encoded() ? sizeof(float) : unpacked_bytes(from.bits),
                   .grain = result.type.bits % 8 != 0 && !result.unpack ? group_elements : 1,
                   .is_packed = is_packed,
                   .is_copy = is_copy,
                   .can_convert_units = !(is_packed && result.unpack),
                   .is_large = selection.count > job_elements,
-                  .window_bytes = 0};
-  reading.window_bytes = window_bytes_of(selection, reading.unit_elements, reading.unit_bytes);
+                  .read_ahead_bytes = 0};
+  reading.read_ahead_bytes = read_ahead_bytes_of(selection, reading.unit_elements, reading.unit_bytes);
   return reading;
 }
 
 }  // namespace
 
-std::uint64_t SelectionResult::bytes_for(std::int64_t elements) const noexcept {
-  if (unpack && type.is_dense()) return static_cast<std::uint64_t>(elements) * bytes_of_code(type.bits);
+std::uint64_t ResultForm::bytes_for(std::int64_t elements) const noexcept {
+  if (unpack && type.is_dense()) return static_cast<std::uint64_t>(elements) * unpacked_bytes(type.bits);
   return values::stored_bytes(type, elements);
 }
 
 Result<void> read_selection(const StoredElements& stored, const Selection& selection,
-                            const SelectionResult& result, MutableBytes into, const WorkOptions& work) {
+                            const ResultForm& result, MutableBytes into, const WorkOptions& work) {
   const Reading reading = prepare(stored, selection, result, into);
   const auto started = std::chrono::steady_clock::now();
   Progress progress{.total_bytes = into.size()};
   std::atomic<std::uint64_t> done = 0;
   const auto check_stop = [&]() -> Result<void> {
     if (!work.stop.stop_requested() || done == into.size()) return {};
-    return fail(ErrorCode::cancelled, "work_is_not_stopped",
+    return fail(ErrorCode::cancelled, "work_is_completed",
                 format_text("stopped: {} of {} bytes read", done.load(), into.size()));
   };
   Jobs jobs;

@@ -25,7 +25,7 @@ struct StoredElements {
   std::uint64_t bytes = 0;
   /// All bytes, or null if they cannot be used in place.
   const std::byte* in_place = nullptr;
-  /// Fetches the pages of a range that is going to be read in place; may be empty.
+  /// Optional. Fetches the pages of a range before the range is read in place.
   std::function<Result<void>(std::uint64_t offset, std::uint64_t bytes)> fetch{};
   /// Reads bytes that cannot be used in place.
   std::function<Result<void>(std::uint64_t offset, MutableBytes into)> read{};
@@ -33,7 +33,8 @@ struct StoredElements {
   const Relayout* relayout = nullptr;
 };
 
-struct SelectionResult {
+/// The requested form of the elements that are read.
+struct ResultForm {
   /// The stored type, or a dense dtype.
   ElementType type{};
   Rounding rounding{};
@@ -46,7 +47,7 @@ struct SelectionResult {
 /// Fills `into`, which has the size of the result. A result that keeps stored blocks needs a selection of
 /// whole blocks.
 [[nodiscard]] Result<void> read_selection(const StoredElements& stored, const Selection& selection,
-                                          const SelectionResult& result, MutableBytes into,
+                                          const ResultForm& result, MutableBytes into,
                                           const WorkOptions& work);
 
 }  // namespace ht::inline v1

@@ -65,21 +65,21 @@ struct OneTensor {
 
 class Reads : public ::testing::Test {
  protected:
-  AnyTensor only(const std::vector<std::byte>& file, const OpenOptions& options = {}) {
+  AnyTensor open_tensor(const std::vector<std::byte>& file, const OpenOptions& options = {}) {
     write_file(path_, file);
     auto model = Model::open(path_, options);
     EXPECT_TRUE(model) << to_string(model.error());
     return model.value().at(0).value();
   }
-  AnyTensor one(Entry entry, Bytes data, const OpenOptions& options = OneTensor::options()) {
+  AnyTensor open_entry(Entry entry, Bytes data, const OpenOptions& options = OneTensor::options()) {
     entry.name = "t";
     if (!entry.is_splat()) entry.offset = OneTensor::data_offset;
     OneTensor::entry = entry;
-    return only(OneTensor::file_of(data), options);
+    return open_tensor(OneTensor::file_of(data), options);
   }
   // A tensor [4, 3] with the values 0 to 11.
   AnyTensor numbers() {
-    return only(
+    return open_tensor(
         npy_file("<i2", false, "(4, 3)", stored<std::int16_t>({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11})));
   }
   static std::vector<std::byte> memory_for_floats(std::size_t count) {
@@ -154,7 +154,7 @@ TEST_F(Reads, keep_every_value_unless_rounded) {
 }
 
 TEST_F(Reads, values_are_real_numbers) {
-  const auto complex = only(npy_file("<c8", false, "(1,)", stored<float>({1, 2})));
+  const auto complex = open_tensor(npy_file("<c8", false, "(1,)", stored<float>({1, 2})));
   auto out = memory_for_floats(1);
   expect_refusal(complex.read(out, {}, {.dtype = F32::tag, .rounding = Rounding{}}),
                  ErrorCode::unsupported_encoding, "values_are_real_numbers");
@@ -163,7 +163,7 @@ TEST_F(Reads, values_are_real_numbers) {
 TEST_F(Reads, unpacked_elements_keep_their_dtype) {
   const std::int64_t dims[] = {5};
   const std::byte data[] = {std::byte{0x21}, std::byte{0x43}, std::byte{0xF5}};
-  const auto tensor = one({.dtype = U4::tag, .dims = dims, .bytes = 3}, data);
+  const auto tensor = open_entry({.dtype = U4::tag, .dims = dims, .bytes = 3}, data);
   std::vector<std::byte> out(5);
   expect_refusal(tensor.read(out, {}, {.dtype = U8::tag, .unpack = true}), ErrorCode::dtype_mismatch,
                  "unpacked_elements_keep_their_dtype");
@@ -178,7 +178,7 @@ TEST_F(Reads, unpacked_elements_keep_their_dtype) {
 TEST_F(Reads, stored_blocks_are_read_whole) {
   const std::int64_t dims[] = {3, 64};
   const auto data = testing::noise(std::size_t{6} * 18, 1);
-  const auto tensor = one({.encoding = Q4_0::tag, .dims = dims, .bytes = data.size()}, data);
+  const auto tensor = open_entry({.encoding = Q4_0::tag, .dims = dims, .bytes = data.size()}, data);
   const Slice half[] = {{0, 3}, {0, 16}};
   std::vector<std::byte> out(18);
   const auto error =
@@ -191,13 +191,13 @@ TEST_F(Reads, stored_blocks_are_read_whole) {
 
 TEST_F(Reads, elements_are_within_the_stored_bytes) {
   const std::int64_t dims[] = {100};
-  const auto tensor = one({.dtype = F32::tag, .dims = dims, .bytes = 8}, testing::noise(8, 1));
+  const auto tensor = open_entry({.dtype = F32::tag, .dims = dims, .bytes = 8}, testing::noise(8, 1));
   auto out = memory_for_floats(100);
   expect_refusal(tensor.read(out), ErrorCode::size_mismatch, "elements_are_within_the_stored_bytes");
 }
 
 TEST_F(Reads, unknown_types_are_read_whole) {
-  const auto untyped = only(irpa_file({{.name = "t", .length = 5}}, "hello"));
+  const auto untyped = open_tensor(irpa_file({{.name = "t", .length = 5}}, "hello"));
   std::string text(5, '?');
   EXPECT_TRUE(untyped.read(std::as_writable_bytes(std::span(text))));
   EXPECT_EQ(text, "hello");
@@ -208,7 +208,8 @@ TEST_F(Reads, unknown_types_are_read_whole) {
 
 TEST_F(Reads, selected_elements_have_a_known_dtype) {
   const std::int64_t dims[] = {4, 4};
-  const auto tensor = one({.dtype = user_tag(9), .dims = dims, .bytes = 16}, bytes_of("0123456789abcdef"));
+  const auto tensor =
+      open_entry({.dtype = user_tag(9), .dims = dims, .bytes = 16}, bytes_of("0123456789abcdef"));
   const Slice rows[] = {{1, 3}, {0, 4}};
   const auto error =
       refusal(tensor.read({}, rows), ErrorCode::unsupported_encoding, "selected_elements_have_a_known_dtype");
@@ -219,7 +220,7 @@ TEST_F(Reads, selected_elements_have_a_known_dtype) {
 }
 
 TEST_F(Reads, can_be_cancelled_and_report_progress) {
-  const auto tensor = only(testing::noise_file("safetensors", {1'000'000}));
+  const auto tensor = open_tensor(testing::noise_file("safetensors", {1'000'000}));
   auto out = memory_for_floats(1'000'000);
   Progress last;
   EXPECT_TRUE(tensor.read(out, {}, {.work = {.on_progress = [&](const Progress& now) { last = now; }}}));
@@ -233,7 +234,7 @@ TEST_F(Reads, can_be_cancelled_and_report_progress) {
 }
 
 TEST_F(Reads, fail_where_a_mapped_file_was_truncated) {
-  const auto tensor = only(testing::noise_file("safetensors", {1'000'000}));
+  const auto tensor = open_tensor(testing::noise_file("safetensors", {1'000'000}));
   ASSERT_TRUE(tensor.bytes());
   std::filesystem::resize_file(path_, 5000);
   auto out = memory_for_floats(1'000'000);
@@ -382,7 +383,7 @@ std::vector<std::byte> converted(const ElementType& from, const std::vector<std:
   return result;
 }
 
-std::vector<std::byte> expected_of(const Drawn& drawn, const SelectionResult& result) {
+std::vector<std::byte> expected_of(const Drawn& drawn, const ResultForm& result) {
   const auto positions = positions_of(drawn);
   const auto count = static_cast<std::int64_t>(positions.size());
   auto plain = row_major(drawn);
@@ -409,9 +410,9 @@ RC_GTEST_FIXTURE_PROP(Reads, equal_a_reference_for_all_types_orders_and_slices, 
               .bytes = drawn.data.size(),
               .splat = drawn.pattern};
   const auto faults = between(0, 1) == 0 ? FaultPolicy::off : FaultPolicy::guarded;
-  const auto tensor = one(entry, drawn.data, OneTensor::options(faults));
-  SelectionResult result{.type = drawn.type.is_block_encoded() ? detail::element_type_of<F32>() : drawn.type,
-                         .rounding = {.mode = static_cast<Rounding::Mode>(between(0, 2)), .seed = 7}};
+  const auto tensor = open_entry(entry, drawn.data, OneTensor::options(faults));
+  ResultForm result{.type = drawn.type.is_block_encoded() ? detail::element_type_of<F32>() : drawn.type,
+                    .rounding = {.mode = static_cast<Rounding::Mode>(between(0, 2)), .seed = 7}};
   const auto target = find_dtype(static_cast<DTypeTag>(between(1, 24))).value();
   const ElementType converted_to{.dtype = target.tag, .name = target.name, .bits = target.bits};
   if (between(0, 1) == 0 && values::can_convert(drawn.type, converted_to)) result.type = converted_to;
@@ -436,8 +437,8 @@ RC_GTEST_FIXTURE_PROP(Reads, equal_slices_of_larger_tensors, ()) {
   const auto data = testing::noise(static_cast<std::size_t>(values::stored_bytes(type, rows * 1024)), 3);
   const auto faults = between(0, 1) == 0 ? FaultPolicy::off : FaultPolicy::guarded;
   const auto tensor =
-      one({.dtype = type.dtype, .encoding = type.encoding, .dims = dims, .bytes = data.size()}, data,
-          OneTensor::options(faults));
+      open_entry({.dtype = type.dtype, .encoding = type.encoding, .dims = dims, .bytes = data.size()}, data,
+                 OneTensor::options(faults));
   const auto all = read_as<float>(tensor, {}, static_cast<std::size_t>(rows * 1024), {.dtype = F32::tag});
   const auto column = between(0, 700);
   const Slice slices[] = {{rows - 1, -1, -1}, {column, 1024, between(1, 2)}};

@@ -10,15 +10,15 @@
 
 namespace ht::inline v1 {
 
-/// How to convert a tensor to row-major, little-endian form.
+/// How to convert a tensor to row-major, little-endian form. A unit is an element of a dense tensor, or a
+/// block.
 struct Relayout {
-  /// A number inside a unit whose bytes are swapped.
+  /// A multi-byte number inside a unit; its bytes are swapped.
   struct Number {
     std::uint16_t offset = 0;
     std::uint16_t bytes = 0;
   };
 
-  /// Size of an element, or of a block.
   std::uint32_t unit_bytes = 1;
   /// The numbers of one unit to byte-swap.
   std::vector<Number> numbers;

@@ -30,7 +30,7 @@ struct Selection {
 };
 
 /// Selects elements of a tensor whose first element is at position `first`. One slice per dimension.
-/// `out_of_bounds`.
+/// `out_of_bounds` for a slice that `layout::count_slice` refuses.
 [[nodiscard]] Result<Selection> select_elements(std::span<const std::int64_t> dims,
                                                 std::span<const std::int64_t> strides, std::int64_t first,
                                                 std::span<const AnyTensor::Slice> slices);

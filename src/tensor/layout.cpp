@@ -40,7 +40,7 @@ Result<void> check_against_static(Extents extents, Extents static_extents) {
     }
     return fail(Error(ErrorCode::shape_mismatch, "shape_matches_the_request",
                       format_text("shape is {} but [{}] was requested", to_text(extents), requested))
-                    .with_hint("request that shape, or Rank<N> for any extents"));
+                    .with_hint("request the shape of the tensor, or Rank<N> for any extents"));
   });
 }
 

@@ -63,10 +63,9 @@ inline constexpr auto all_calls = [] {
   return calls;
 }();
 
-/// Whether the call changes the names in a folder, or waits for the disk. A writer that is killed before any
-/// other call leaves the same visible files as one that is killed before its next call for which this is
-/// true.
-[[nodiscard]] constexpr bool changes_the_disk(Call call) noexcept {
+/// Whether the call changes the names in a folder, or waits for the disk. Tests interrupt a writer only at
+/// such calls: between two of them, the visible files stay the same.
+[[nodiscard]] constexpr bool is_crash_point(Call call) noexcept {
   return call == Call::create || call == Call::name || call == Call::rename || call == Call::unlink ||
          call == Call::sync;
 }

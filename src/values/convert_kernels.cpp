@@ -22,7 +22,7 @@
 #include <hwy/cache_control.h>
 
 // Codes of floating-point dtypes are converted by SIMD instructions. Conversions of integers, conversions to
-// E8M0, and packing are plain loops. All are compiled once per processor generation.
+// E8M0, and packing are plain loops. All are compiled once per Highway target.
 HWY_BEFORE_NAMESPACE();
 namespace ht::inline v1::values::HWY_NAMESPACE {
 namespace {
@@ -105,17 +105,17 @@ HWY_INLINE hn::Vec<hn::RebindToFloat<Tag>> widen(Tag words, hn::Vec<Tag> code) {
   }
 }
 
-// The codes for overflow, which depend on the options of the demotion.
+// The codes for numbers beyond the largest finite number: the largest code, or that of infinity or NaN.
 template <FloatLayout L, class Word>
 struct Overflow {
-  Word finite;
-  Word infinite;
+  Word of_finite;
+  Word of_infinity;
 
   explicit Overflow(const Demotion& demotion) {
     constexpr auto largest = static_cast<Word>(L.largest_code());
     constexpr Word beyond = L.specials == FloatLayout::Specials::none ? largest : largest + 1;
-    infinite = demotion.saturate ? largest : beyond;
-    finite = demotion.mode == Rounding::Mode::toward_zero ? largest : infinite;
+    of_infinity = demotion.saturate ? largest : beyond;
+    of_finite = demotion.mode == Rounding::Mode::toward_zero ? largest : of_infinity;
   }
 };
 
@@ -155,7 +155,8 @@ HWY_INLINE hn::Vec<Tag> narrow(Tag words, hn::Vec<Tag> bits, hn::Vec<Tag> random
     }
     code = hn::ShiftRight<dropped>(code);
   } else {
-    // The bit position of the target's subnormal unit in a source number whose exponent field is 0.
+    // A significand with exponent field e (1 for subnormal numbers) is shifted right by
+    // `subnormal_shift` - e bits to count units of the target's smallest subnormal number.
     constexpr Int subnormal_shift = L.lowest_exponent() + source.bias + source.mantissa_bits;
     const auto field = hn::ShiftRight<source.mantissa_bits>(magnitude);
     const auto has_implicit = above(field, 0);
@@ -183,12 +184,12 @@ HWY_INLINE hn::Vec<Tag> narrow(Tag words, hn::Vec<Tag> bits, hn::Vec<Tag> random
   }
   if constexpr (L.exponent_bits == source.exponent_bits) {
     // Infinity is already the code after the largest one, and rounding toward zero never reaches it.
-    code = hn::BitCast(words,
-                       hn::Min(hn::BitCast(ints, code), hn::Set(ints, static_cast<Int>(overflow.infinite))));
+    code = hn::BitCast(
+        words, hn::Min(hn::BitCast(ints, code), hn::Set(ints, static_cast<Int>(overflow.of_infinity))));
   } else {
-    code = hn::IfThenElse(above(code, static_cast<Int>(largest)), hn::Set(words, overflow.finite), code);
+    code = hn::IfThenElse(above(code, static_cast<Int>(largest)), hn::Set(words, overflow.of_finite), code);
     const auto is_infinite = hn::Eq(magnitude, hn::Set(words, static_cast<Word>(infinity)));
-    code = hn::IfThenElse(is_infinite, hn::Set(words, overflow.infinite), code);
+    code = hn::IfThenElse(is_infinite, hn::Set(words, overflow.of_infinity), code);
   }
   const auto is_nan = above(magnitude, infinity);
   const auto sign = hn::ShiftLeft<code_bits>(negative);
@@ -219,7 +220,7 @@ HWY_INLINE Word narrow_to_scale(Word bits, Word random, const Demotion& demotion
   constexpr auto largest = static_cast<Word>(L.largest_code());
   const Word magnitude = bits & ~(Word{1} << (word_bits - 1));
   if (magnitude > infinity || (magnitude != 0 && magnitude != bits)) return largest + 1;
-  if (magnitude == infinity) return overflow.infinite;
+  if (magnitude == infinity) return overflow.of_infinity;
   const NumberFacts::Magnitude value = source.magnitude(magnitude);
   if (value.significand == 0) return 0;
   const int top = 63 - std::countl_zero(value.significand);
@@ -231,7 +232,7 @@ HWY_INLINE Word narrow_to_scale(Word bits, Word random, const Demotion& demotion
                       ? fraction >> 63 != 0
                       : fraction > static_cast<std::uint64_t>(random) << (64 - word_bits);
   const Word rounded = static_cast<Word>(code) + (up ? 1 : 0);
-  return rounded > largest ? overflow.finite : rounded;
+  return rounded > largest ? overflow.of_finite : rounded;
 }
 
 // Rounds to an integer and saturates at `Lowest` and `Highest`. NaN becomes 0.

@@ -1,4 +1,5 @@
-// Conversions of short strips of elements to and from F32 and F64; one kernel per dtype and processor.
+// Conversions of short strips of elements to and from F32 and F64. The kernels of each dtype are compiled
+// once per Highway target.
 //
 // promote: exact, except that I64 and U64 are rounded to odd in F64, so that a second rounding gives the
 // correct result. demote: rounds once. Pointers to stored elements need no alignment; packed elements start
@@ -52,7 +53,7 @@ struct Kernels {
 /// Copies `bytes` with non-temporal stores if the processor supports them. `into` is aligned to 64 bytes and
 /// `bytes` is a multiple of 64.
 void copy_streaming(const std::byte* from, std::byte* into, std::size_t bytes) noexcept;
-/// Orders streaming copies before later stores. Call once at the end of a piece.
+/// Orders streaming copies before later stores. Call once after the last `copy_streaming` of a thread's work.
 void end_streaming() noexcept;
 
 }  // namespace ht::inline v1::values

@@ -22,13 +22,13 @@ struct Conversion {
   Rounding rounding{};
 };
 
-/// True if both are the same known type. Otherwise false if one is unknown or a user dtype, if `from` is C64,
-/// or if `to` is an encoding without an encoder.
+/// True if both are the same known type. Different types can be converted unless one is unknown or a user
+/// dtype, `from` is C64, or `to` is an encoding without an encoder.
 [[nodiscard]] bool can_convert(const ElementType& from, const ElementType& to) noexcept;
 
-/// Converts `count` elements, whole blocks of both types, in row-major and native byte order. Runs on the
-/// calling thread. `first` is the index of the first element and selects its random bits. Pointers need no
-/// alignment.
+/// Converts `count` adjacent elements in native byte order, a whole number of blocks of both types. Runs on
+/// the calling thread. `first` is the row-major index of the first element in its tensor and selects its
+/// random bits. Pointers need no alignment.
 void convert_values(const Conversion& conversion, const std::byte* stored, std::byte* into,
                     std::int64_t count, std::uint64_t first = 0) noexcept;
 
@@ -36,7 +36,7 @@ void convert_values(const Conversion& conversion, const std::byte* stored, std::
 void convert_streaming(const Conversion& conversion, const std::byte* stored, std::byte* into,
                        std::int64_t count, std::uint64_t first = 0) noexcept;
 
-/// The same, in parallel. The caller guards mapped bytes.
+/// The same, in parallel. If `stored` is mapped from a file, call it within `ht::guarded`.
 [[nodiscard]] Result<void> convert_in_parallel(const Conversion& conversion, const std::byte* stored,
                                                std::byte* into, std::int64_t count, std::uint64_t first = 0);
 

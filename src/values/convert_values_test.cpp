@@ -183,7 +183,8 @@ std::vector<std::uint64_t> codes_to_try(const Kind& kind) {
     add_with_neighbours(~std::uint64_t{0} << bit);
     add_with_neighbours(~(std::uint64_t{1} << bit));
   }
-  // Ties and neighbours of every dtype's values lie close to the codes of 16 bits.
+  // The values of dtypes of at most 8 bits, and the ties between them, are values of F16 or BF16. Tries every
+  // seventh value of F16 and BF16, its neighbours, and a number of slightly larger magnitude.
   for (std::uint64_t code = 0; kind.layout && code < 1U << 16; code += 7) {
     for (const double value :
          {static_cast<double>(F16::Element::from_bits(static_cast<std::uint16_t>(code))),

@@ -1,4 +1,5 @@
-// The processor generations that kernels are compiled for. Include before Highway.
+// Excludes Highway targets: kernels of the sources that include this file are not compiled for them. Include
+// before Highway.
 //
 // With AVX2, most kernels of src/values already run at memory speed, so wider registers would only add build
 // time. Vectors of unknown length (SVE) cannot be stored in arrays, which some kernels need.

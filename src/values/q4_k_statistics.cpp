@@ -17,9 +17,10 @@
 namespace ht::inline v1::values {
 namespace {
 
-constexpr std::size_t groups = 8;
+/// A block has 8 scale groups: 32 elements that share a scale and an offset.
+constexpr std::size_t scale_groups = 8;
 
-/// Integer sums over the groups g of a block.
+/// Integer sums over the scale groups g of a block.
 struct Integers {
   /// Σ scale[g] · Σq
   std::int32_t scaled;
@@ -31,21 +32,6 @@ struct Integers {
   std::int32_t offsets;
   /// Σ offset[g]²
   std::int32_t offset_squares;
-};
-
-/// The scales and offsets of the groups, as 8-byte words that kernels load.
-struct GroupBytes {
-  std::uint64_t scales;
-  std::uint64_t offsets;
-
-  explicit GroupBytes(const std::uint8_t* block) noexcept {
-    std::uint32_t stored[3];
-    std::memcpy(stored, block + 4, sizeof stored);
-    const std::uint64_t last_scales = (stored[2] & 0x0F0F0F0FU) | ((stored[0] >> 2) & 0x30303030U);
-    const std::uint64_t last_offsets = ((stored[2] >> 4) & 0x0F0F0F0FU) | ((stored[1] >> 2) & 0x30303030U);
-    scales = (stored[0] & 0x3F3F3F3FU) | (last_scales << 32);
-    offsets = (stored[1] & 0x3F3F3F3FU) | (last_offsets << 32);
-  }
 };
 
 [[nodiscard]] inline const std::uint8_t* bytes_of(const std::uint64_t& word) {
@@ -62,11 +48,14 @@ struct GroupBytes {
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "values/blocks/k_blocks.hpp"
+
 HWY_BEFORE_NAMESPACE();
 namespace ht::inline v1::values::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
+using namespace k_blocks::HWY_NAMESPACE;
 
 #if HWY_TARGET == HWY_SCALAR
 
@@ -74,9 +63,9 @@ namespace hn = hwy::HWY_NAMESPACE;
   return static_cast<std::int32_t>((word >> (8 * i)) & 255);
 }
 
-Integers add_integers(const std::uint8_t* block, const GroupBytes& bytes) {
+Integers add_integers(const std::uint8_t* block, const ScaleBytes& bytes) {
   Integers result{};
-  for (std::size_t g = 0; g < groups; ++g) {
+  for (std::size_t g = 0; g < scale_groups; ++g) {
     std::int32_t sum = 0;
     std::int32_t squares = 0;
     for (std::size_t i = 0; i < 32; ++i) {
@@ -117,22 +106,22 @@ struct PairSums {
   }
 };
 
-/// The scales and offsets of the groups in memory. A load broadcasts a number to all lanes in one
+/// The scales and offsets of the scale groups in memory. A load broadcasts a number to all lanes in one
 /// instruction; a broadcast from a register takes three.
 struct GroupShorts {
-  alignas(16) std::int16_t scales[groups];
-  alignas(16) std::int16_t offsets[groups];
+  alignas(16) std::int16_t scales[scale_groups];
+  alignas(16) std::int16_t offsets[scale_groups];
 };
 
-HWY_INLINE Integers add_integers(const std::uint8_t* block, const GroupBytes& bytes) {
+HWY_INLINE Integers add_integers(const std::uint8_t* block, const ScaleBytes& bytes) {
   const Shorts shorts;
   const Words words;
   GroupShorts group_shorts;
-  const hn::CappedTag<std::int16_t, groups> group_tag;
+  const hn::CappedTag<std::int16_t, scale_groups> group_tag;
   const hn::Rebind<std::uint8_t, decltype(group_tag)> byte_tag;
   PairSums<decltype(group_tag)> offsets;
   PairSums<decltype(group_tag)> offset_squares;
-  for (std::size_t g = 0; g < groups; g += hn::MaxLanes(group_tag)) {
+  for (std::size_t g = 0; g < scale_groups; g += hn::MaxLanes(group_tag)) {
     const auto scale = hn::PromoteTo(group_tag, hn::LoadU(byte_tag, bytes_of(bytes.scales) + g));
     const auto offset = hn::PromoteTo(group_tag, hn::LoadU(byte_tag, bytes_of(bytes.offsets) + g));
     offsets.add(offset, hn::Set(group_tag, std::int16_t{1}));
@@ -150,7 +139,7 @@ HWY_INLINE Integers add_integers(const std::uint8_t* block, const GroupBytes& by
   // A lane is at most 32 · 15 · 63 with 8 lanes and half of that with 16, so it fits 16 bits.
   auto scaled = hn::Zero(shorts);
   const auto mask = hn::Set(words, std::uint16_t{15});
-  for (std::size_t g = 0; g < groups; g += 2) {
+  for (std::size_t g = 0; g < scale_groups; g += 2) {
     const auto scale = hn::Set(shorts, group_shorts.scales[g]);
     const auto next_scale = hn::Set(shorts, group_shorts.scales[g + 1]);
     const auto offset = hn::Set(shorts, group_shorts.offsets[g]);
@@ -187,13 +176,13 @@ HWY_INLINE Integers add_integers(const std::uint8_t* block, const GroupBytes& by
 #endif
 
 /// True if an element of the block may be zero or outside of `range`.
-HWY_INLINE bool may_have_zero_or_extreme(const GroupBytes& bytes, float d, float dmin,
+HWY_INLINE bool may_have_zero_or_extreme(const ScaleBytes& bytes, float d, float dmin,
                                          const ValueRange& range) {
-  const hn::CappedTag<float, groups> floats;
+  const hn::CappedTag<float, scale_groups> floats;
   const hn::Rebind<std::int32_t, decltype(floats)> ints;
   const hn::Rebind<std::uint8_t, decltype(floats)> byte_tag;
   bool result = false;
-  for (std::size_t g = 0; g < groups; g += hn::MaxLanes(floats)) {
+  for (std::size_t g = 0; g < scale_groups; g += hn::MaxLanes(floats)) {
     const auto widen = [&](const std::uint64_t& from) HWY_ATTR {
       return hn::ConvertTo(floats, hn::PromoteTo(ints, hn::LoadU(byte_tag, bytes_of(from) + g)));
     };
@@ -221,7 +210,7 @@ void add_blocks(const std::uint8_t* blocks, std::int64_t count, const float* sca
   for (std::int64_t i = 0; i < count; ++i) {
     const std::uint8_t* const block = blocks + i * Q4_K::block_bytes;
     for (std::int64_t line = 0; line < Q4_K::block_bytes; line += 64) prefetch(block + line);
-    const GroupBytes bytes(block);
+    const ScaleBytes bytes = scale_bytes(block);
     integers[i] = add_integers(block, bytes);
     by_element[i] = may_have_zero_or_extreme(bytes, scales[2 * i], scales[2 * i + 1], range);
   }

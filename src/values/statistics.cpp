@@ -24,8 +24,11 @@ using values::Summation;
 // Number of elements whose F32 values fit the first-level cache.
 constexpr std::int64_t decoded_elements = 4 * strip_elements;
 
-// Maximum elements per kernel call. A unit of BF16 has four times the elements of other units: its codes are
-// summarized in place, and groups of eight give each interleaved sum at most 256 additions.
+// The elements are divided into jobs, jobs into pieces, pieces into units. A piece is one read, a unit one
+// call of a kernel. Values are decoded in strips of a unit.
+//
+// A unit of BF16 is four times as large as other units: its codes are not decoded, and groups of eight give
+// each interleaved sum at most 256 additions.
 constexpr std::int64_t max_unit_elements = 4 * decoded_elements;
 std::int64_t unit_elements(const ElementType& type) {
   return type.dtype == BF16::tag ? max_unit_elements : decoded_elements;
@@ -172,8 +175,9 @@ Summation summation_of(const ElementType& type) {
   return summation;
 }
 
-// Computes the statistics of units of one type. The index of an extreme is any index in the unit that has the
-// extreme; `find_in_unit` finds the first.
+// Computes the statistics of units of one type. `argmin` and `argmax` only identify the unit that contains
+// the extreme: each is the index of some element of this unit. `find_in_unit` later finds the first element
+// that equals the extreme.
 class UnitSummarizer {
  public:
   explicit UnitSummarizer(const ElementType& type)
@@ -298,8 +302,8 @@ class UnitSummarizer {
 // Number of elements per read.
 constexpr std::int64_t piece_elements = std::int64_t{1} << 17;
 
-// Divides the work into jobs of whole pieces, at most a few thousand. The division depends only on the number
-// of elements.
+// Divides the work into at most 4096 jobs of whole pieces. The division depends only on the number of
+// elements.
 struct Split {
   std::int64_t job_elements;
   std::size_t jobs;
@@ -314,7 +318,7 @@ struct Split {
 };
 
 Error stop_error(std::uint64_t done, std::uint64_t total) {
-  return {ErrorCode::cancelled, "work_is_not_stopped",
+  return {ErrorCode::cancelled, "work_is_completed",
           format_text("stopped: {} of {} bytes read", done, total)};
 }
 

@@ -245,15 +245,15 @@ TEST(Statistics, are_the_same_on_every_processor) {
   expect_same_on_every_target(must(cast_lossy<I8>(wide)));
 }
 
-// Random scales, offsets and elements. d and dmin of each block are random elements of `scales`.
-BlockTensor<Q4_K, Rank<1>> q4_k_blocks(std::int64_t count, const std::vector<std::uint16_t>& scales) {
+// Blocks of random bytes, except that d and dmin are drawn from `halves`.
+BlockTensor<Q4_K, Rank<1>> q4_k_blocks(std::int64_t count, const std::vector<std::uint16_t>& halves) {
   std::mt19937 random(11);
   const auto bytes = static_cast<std::uint64_t>(count * Q4_K::block_bytes);
   auto storage = must(Storage::owned(bytes));
   const auto into = must(storage.writable_bytes());
   for (auto& byte : into) byte = static_cast<std::byte>(random());
   for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
-    const std::uint16_t both[2] = {scales[random() % scales.size()], scales[random() % scales.size()]};
+    const std::uint16_t both[2] = {halves[random() % halves.size()], halves[random() % halves.size()]};
     std::memcpy(into.data() + i * Q4_K::block_bytes, both, sizeof both);
   }
   return must(BlockTensor<Q4_K, Rank<1>>::over(storage, Rank<1>(count * Q4_K::block_elements)));
@@ -280,11 +280,11 @@ TEST(Statistics, q4_k_blocks_have_the_statistics_of_their_elements) {
   const std::vector<std::uint16_t> signs = {0x2000, 0xA123, 0x0001, 0x8003};
   const std::vector<std::uint16_t> zeros = {0x0000, 0x8000, 0x3C00};
   const std::vector<std::uint16_t> equal = {0x3C00};
-  // More blocks than a piece has, and some that do not fill a unit.
+  // 1200 blocks are more than one read, 16 blocks are one call of the kernel, 1 and 7 are less.
   for (const std::int64_t count : {1, 7, 16, 1200}) {
     SCOPED_TRACE(count);
-    for (const auto& scales : {usual, signs, zeros, equal}) {
-      const auto blocks = q4_k_blocks(count, scales);
+    for (const auto& halves : {usual, signs, zeros, equal}) {
+      const auto blocks = q4_k_blocks(count, halves);
       expect_statistics_of_elements(blocks);
       expect_sums_within_bounds(blocks, 0x1p-24);
       expect_same_on_every_target(blocks);
@@ -308,7 +308,7 @@ TEST(Statistics, stop_on_request) {
   std::stop_source stop;
   stop.request_stop();
   EXPECT_TRUE(fails(statistics(tensor_of<F32>(noise(500000, 0)), {.stop = stop.get_token()}),
-                    ErrorCode::cancelled, "work_is_not_stopped"));
+                    ErrorCode::cancelled, "work_is_completed"));
 }
 
 TEST(Statistics, ignore_a_stop_request_after_the_last_piece_is_read) {

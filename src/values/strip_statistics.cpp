@@ -31,7 +31,7 @@ constexpr std::int64_t lanes = hn::MaxLanes(Floats());
 constexpr std::int64_t double_lanes = hn::MaxLanes(Doubles());
 constexpr std::int64_t double_vectors = interleaved_sums / double_lanes;
 
-// Extremes of bit patterns, of 32 bits or of pairs of 16 bits.
+// Extremes of the bit patterns in lanes of 32 bits (F32) or 16 bits (BF16).
 template <class Tag>
 struct Extremes {
   using Signed = hn::RebindToSigned<Tag>;
@@ -85,12 +85,12 @@ struct Sums {
   // Adds a vector to the sums starting at `first`.
   HWY_INLINE void add(std::int64_t first, FloatVector values) {
     const Doubles doubles;
-    const hn::Rebind<float, Doubles> halves;
+    const hn::Rebind<float, Doubles> narrow_floats;
     alignas(32) float elements[lanes];
     hn::StoreU(values, Floats(), elements);
     for (std::int64_t at = 0; at < lanes; at += double_lanes) {
       auto& sum = vectors[(first + at) / double_lanes];
-      sum = hn::Add(sum, hn::PromoteTo(doubles, hn::LoadU(halves, elements + at)));
+      sum = hn::Add(sum, hn::PromoteTo(doubles, hn::LoadU(narrow_floats, elements + at)));
     }
   }
   HWY_INLINE void store(double* sums) const {
@@ -122,7 +122,7 @@ struct Interleaved {
 
 StripStatistics summarize_doubles(const float* values, std::int64_t count) {
   const Doubles doubles;
-  const hn::Rebind<float, Doubles> halves;
+  const hn::Rebind<float, Doubles> narrow_floats;
   Extremes<Words> extremes;
   Sums sums;
   Sums squares;
@@ -132,7 +132,7 @@ StripStatistics summarize_doubles(const float* values, std::int64_t count) {
     for (std::int64_t at = 0; at < interleaved_sums; at += lanes)
       extremes.add(hn::BitCast(Words(), hn::LoadU(Floats(), values + i + at)));
     for (std::int64_t v = 0; v < double_vectors; ++v) {
-      const auto value = hn::PromoteTo(doubles, hn::LoadU(halves, values + i + v * double_lanes));
+      const auto value = hn::PromoteTo(doubles, hn::LoadU(narrow_floats, values + i + v * double_lanes));
       sums.vectors[v] = hn::Add(sums.vectors[v], value);
       squares.vectors[v] = hn::Add(squares.vectors[v], hn::Mul(value, value));
     }
@@ -165,19 +165,20 @@ HWY_INLINE VectorSums add_vectors(LoadVector load, int first) {
   }
 }
 
-constexpr std::int64_t group = 64;
-constexpr std::int64_t group_lanes = 8;
+// Groups of eight elements are added in F32, eight groups at a time.
+constexpr std::int64_t groups = 8;
+constexpr std::int64_t step_elements = 8 * groups;
 
-// Adds the elements i, i + 8, …, i + 56 of each group of 64 in F32.
+// Of 64 elements, group g has the elements g, g + 8, …, g + 56.
 StripStatistics summarize_groups(const float* values, std::int64_t count) {
   Extremes<Words> extremes;
   Sums sums;
   Sums squares;
-  const std::int64_t whole = count - count % group;
-  for (std::int64_t i = 0; i < whole; i += group) {
-    for (std::int64_t part = 0; part < group_lanes; part += lanes) {
+  const std::int64_t whole = count - count % step_elements;
+  for (std::int64_t i = 0; i < whole; i += step_elements) {
+    for (std::int64_t part = 0; part < groups; part += lanes) {
       const auto load = [&](int v) HWY_ATTR {
-        const auto value = hn::LoadU(Floats(), values + i + v * group_lanes + part);
+        const auto value = hn::LoadU(Floats(), values + i + v * groups + part);
         extremes.add(hn::BitCast(Words(), value));
         return value;
       };
@@ -194,8 +195,8 @@ StripStatistics summarize_groups(const float* values, std::int64_t count) {
   return result.result();
 }
 
-// Like `summarize_groups`, for BF16 codes in pairs: the words i, i + 8, i + 16 and i + 24 of a group are
-// added, each with both of its elements.
+// Like `summarize_groups`, for BF16. A 32-bit word holds two adjacent elements. Of 32 words, group g has both
+// elements of the words g, g + 8, g + 16 and g + 24.
 StripStatistics summarize_codes(const std::byte* codes, std::int64_t count) {
 #if HWY_TARGET == HWY_SCALAR
   using Codes = Words;  // a vector of one word cannot be split
@@ -205,27 +206,27 @@ StripStatistics summarize_codes(const std::byte* codes, std::int64_t count) {
   Extremes<Codes> extremes;
   Sums sums;
   Sums squares;
-  const std::int64_t whole = count - count % group;
+  const std::int64_t whole = count - count % step_elements;
   const auto upper = hn::Set(Words(), 0xFFFF0000U);
-  for (std::int64_t i = 0; i < whole; i += group) {
+  for (std::int64_t i = 0; i < whole; i += step_elements) {
     prefetch(codes + i * 2);
     prefetch(codes + i * 2 + 64);
-    for (std::int64_t part = 0; part < group_lanes; part += lanes) {
+    for (std::int64_t part = 0; part < groups; part += lanes) {
       const auto load = [&](int v) HWY_ATTR {
-        const std::byte* const words = codes + i * 2 + (v / 2 * group_lanes + part) * 4;
+        const std::byte* const from = codes + i * 2 + (v / 2 * groups + part) * 4;
 #if HWY_TARGET == HWY_SCALAR
         // The scalar target requires aligned loads.
         std::uint32_t word = 0;
-        std::memcpy(&word, words, sizeof(word));
-        const auto pairs = hn::Set(Words(), word);
+        std::memcpy(&word, from, sizeof(word));
+        const auto words = hn::Set(Words(), word);
 #else
-        const auto pairs = hn::LoadU(Words(), reinterpret_cast<const std::uint32_t*>(words));
+        const auto words = hn::LoadU(Words(), reinterpret_cast<const std::uint32_t*>(from));
 #endif
-        const auto value = v % 2 == 0 ? hn::ShiftLeft<16>(pairs) : hn::And(pairs, upper);
+        const auto value = v % 2 == 0 ? hn::ShiftLeft<16>(words) : hn::And(words, upper);
         if constexpr (std::is_same_v<Codes, Words>) {
           extremes.add(hn::BitCast(Codes(), value));
         } else if (v % 2 == 0) {
-          extremes.add(hn::BitCast(Codes(), pairs));
+          extremes.add(hn::BitCast(Codes(), words));
         }
         return hn::BitCast(Floats(), value);
       };

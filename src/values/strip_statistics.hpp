@@ -1,4 +1,5 @@
-// Statistics of a run of values in memory, dense or in Q4_K blocks; one kernel per processor.
+// Statistics of a run of values in memory, dense or in Q4_K blocks. Each kernel is compiled once per Highway
+// target.
 #pragma once
 
 #include <bit>
@@ -8,12 +9,13 @@
 
 namespace ht::inline v1::values {
 
-/// Number of interleaved sums. On every processor, element i is added to sum i % 16, except that
-/// `Summation::groups_of_floats` adds the sums of its groups to the first eight.
+/// Number of interleaved sums. Element i is added to sum i % 16 on every processor. With
+/// `Summation::groups_of_floats`, the sum of each group of eight elements is added to one of the sums 0 to 7.
 inline constexpr std::int64_t interleaved_sums = 16;
 
 /// Valid only if `squares` is finite. Otherwise a value is infinite or NaN, or a sum of squares overflowed.
-/// Extremes are found by integer comparisons of bit patterns, which do not delay the sums.
+/// The minimum and the maximum are found by integer comparisons of bit patterns. These comparisons do not
+/// delay the additions in floating point.
 struct StripStatistics {
   double sum = 0;
   double squares = 0;
@@ -38,12 +40,13 @@ struct StripStatistics {
 enum class Summation : std::uint8_t {
   /// Adds every element and its square in F64.
   doubles,
-  /// Adds eight elements pairwise in F32, then their sum in F64; the same for squares. Squares are rounded to
-  /// F32. Sums of eight squares may overflow for values above 2^62.
+  /// Adds the elements of groups of eight pairwise in F32, and the sums of the groups in F64; the same for
+  /// squares. Squares are rounded to F32. Sums of eight squares may overflow for values above 2^62. Elements
+  /// that do not fill eight groups are added in F64.
   groups_of_floats,
 };
 
-/// Summarizes at least one value.
+/// Summarizes `count` values. Requires `count` >= 1.
 [[nodiscard]] StripStatistics summarize_f32(const float* values, std::int64_t count,
                                             Summation summation) noexcept;
 /// The same for unaligned BF16 codes, by `groups_of_floats`.
@@ -51,7 +54,8 @@ enum class Summation : std::uint8_t {
 
 struct SmallCounts {
   std::uint64_t zeros = 0;
-  /// Number of values whose bits without the sign are below `tiny_below`, zeros included.
+  /// Number of values whose bits without the sign are below the argument `tiny_below` of `count_small`, zeros
+  /// included.
   std::uint64_t tiny = 0;
 };
 
@@ -90,8 +94,9 @@ inline constexpr std::int64_t max_blocks_per_call = 16;
 /// Summarizes `count` blocks, at most `max_blocks_per_call`, and extends `range` to their values. Returns
 /// false if a scale is not finite; `sums` and `range` are then unspecified.
 ///
-/// Adds elements before their rounding to F32. Only blocks that may contain zeros or extend `range`, or whose
-/// terms nearly cancel, are decoded to F32 first. Values are never subnormal.
+/// Adds the exact values of elements, not the values rounded to F32. Decodes a block to F32 first only if it
+/// may contain zeros or extend `range`, or if its terms nearly cancel. Elements are multiples of 2^-24 and so
+/// never subnormal in F32; BlockSums therefore does not count subnormals.
 [[nodiscard]] bool summarize_q4_k(const std::byte* blocks, std::int64_t count, BlockSums& sums,
                                   ValueRange& range) noexcept;
 

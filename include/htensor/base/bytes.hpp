@@ -93,7 +93,7 @@ template <Number To, Number From>
 }
 
 /// Whether [offset, offset + bytes) is inside a file or span of `total` bytes. An empty range fits at every
-/// offset from 0 to `total`. No sum of the arguments can overflow.
+/// offset from 0 to `total`. Computes no sum, so it cannot overflow.
 [[nodiscard]] constexpr bool range_fits(std::uint64_t offset, std::uint64_t bytes,
                                         std::uint64_t total) noexcept {
   return offset <= total && bytes <= total - offset;

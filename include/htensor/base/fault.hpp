@@ -8,9 +8,10 @@
 //
 // A call of `guarded` opens a section over its ranges. A fault does not stop `body`: a signal handler
 // replaces unreadable pages with zeros, `body` runs to its end, and the section discards the result. The
-// handler replaces the pages from the unreadable one on, as long as they are in the same sections. Each
-// section restores the pages of the file in its ranges when it begins and when it ends. Every section that
-// was open over a replaced page reports the fault, even if another section restored the page first:
+// handler replaces the unreadable page and the pages after it. It stops at the end of a section over the
+// unreadable page, at the beginning of another section or at the end of the mapping, whichever comes first.
+// Each section restores the pages of the file in its ranges when it begins and when it ends. Every section
+// that was open over a replaced page reports the fault, even if another section restored the page first:
 // `changed_underfoot` if the file shrank below the page, else `read_failed`. Threads without a section read
 // zeros until the pages are restored. A fault outside of all sections calls the previously installed handler,
 // or terminates the process. Without a fault, a section costs two atomic exchanges per range.
@@ -39,10 +40,10 @@ namespace ht::inline v1 {
 enum class FaultPolicy : std::uint8_t {
   /// An Error in routines of the library and under `guarded`; elsewhere SIGBUS as without the library.
   guarded,
-  /// SIGBUS everywhere: no signal handler is installed for the file. Routines that take a Model or an
-  /// AnyTensor read the file with system calls, so an unreadable page is an Error. Routines that take a
-  /// Tensor, a Storage or bytes read the mapped pages, so an unreadable page is SIGBUS: `Tensor::at`,
-  /// `Tensor::copy`, `cast`, arithmetic, `write`, `save`, `verify`.
+  /// No signal handler is installed for the file, so an access to an unreadable mapped page is SIGBUS, also
+  /// under `guarded`. Routines that take a Model or an AnyTensor read the file with system calls instead, so
+  /// an unreadable page is an Error. Routines that take a Tensor, a Storage or bytes access the mapped pages:
+  /// `Tensor::at`, `Tensor::copy`, `cast`, arithmetic, `write`, `save`, `verify`.
   off,
   /// Same as `guarded`, but an unreadable page outside of all sections reads as zeros. `Model::fault` reports
   /// the first replaced page, also one inside a section.

@@ -91,7 +91,8 @@ enum class ErrorCode : std::uint8_t {
   checksum_mismatch = 36,
   not_sealed = 37,
   bad_seal = 38,
-  // The request itself: the result would lose values, or the object is busy or in another state.
+  // The request itself: the result would lose values, the object is busy or in another state, or an argument
+  // is invalid (`bad_state`).
   would_lose = 39,
   in_use = 40,
   stale_handle = 41,
@@ -133,7 +134,8 @@ struct SourceLine {
 };
 
 /// The reason of a failure. Two words in size; the texts are in memory that the Error owns. Move an Error
-/// where possible: a copy allocates memory. If out of memory, the copy keeps only the code.
+/// where possible: a copy allocates memory. If out of memory, the copy has the code, and other members may be
+/// empty.
 class [[nodiscard]] Error {
  public:
   /// An Error with a code only. Allocates no memory, so that `out_of_memory` can always be returned.

@@ -82,8 +82,8 @@ namespace detail {
 template <class D, class SA, class SB, class Dev>
 using Combined = Tensor<std::remove_const_t<D>, ShapeFrom<merged<SA, SB>()>, Dev>;
 
-// The C++ type in which elements of D are calculated. Narrow floating-point dtypes are calculated in float,
-// if rounding twice gives the same result, else in double.
+// The C++ type in which elements of D are calculated. Narrow floating-point dtypes are calculated in float if
+// rounding first to float and then to D gives the same result as rounding to D once, else in double.
 template <class D>
 consteval auto arithmetic_type() {
   using Element = typename D::Element;
@@ -332,18 +332,18 @@ template <class D, class B, class SA, class SB, class Dev>
 // x may have any strides and be on any device that lists slice::Core; the result is on the host. An
 // unreadable mapped page is an Error.
 
-/// The dtype of a sum: F64 for F64, F32 for other floating-point numbers, I64 or U64 for integers. So a sum
-/// of BF16 elements is a `float`, and a sum of I8 elements a 64-bit integer.
+/// The dtype of the result of `sum` and `max`: F64 for F64, F32 for other floating-point numbers, I64 or U64
+/// for integers. So a sum of BF16 elements is a `float`, and a sum of I8 elements a 64-bit integer.
 template <class D>
-using SumOf = std::conditional_t<
+using ReductionOf = std::conditional_t<
     std::same_as<D, F64>, F64,
     std::conditional_t<IsFloating<D>, F32, std::conditional_t<LosslessTo<D, U64>, U64, I64>>>;
 
-/// The device has a `run` for the reduction `Op` of elements of D. Its `out` has the dtype SumOf<D>.
+/// The device has a `run` for the reduction `Op` of elements of D. Its `out` has the dtype ReductionOf<D>.
 template <class Dev, class Op, class D>
 concept ReducesOnDevice =
-    Transfers<Dev> && Compatible<Dev, SumOf<D>> &&
-    HasOperation<Dev, Op, Tensor<SumOf<D>, Rank<0>, Dev>, Tensor<const D, Rank<1>, Dev>>;
+    Transfers<Dev> && Compatible<Dev, ReductionOf<D>> &&
+    HasOperation<Dev, Op, Tensor<ReductionOf<D>, Rank<0>, Dev>, Tensor<const D, Rank<1>, Dev>>;
 
 /// The device adds or compares elements of D: by its own `run`, else by a host loop. Complex numbers and
 /// booleans have neither sum nor maximum here.
@@ -377,8 +377,8 @@ template <class T, class D, class S, class Dev, class Visit>
 // The device writes one number, which is copied to the host.
 template <class Op, class D, class S, class Dev>
 [[nodiscard]] auto reduce_on_device(const Tensor<D, S, Dev>& x, const ComputeOptions& options)
-    -> Result<typename SumOf<std::remove_const_t<D>>::Element> {
-  using Out = Tensor<SumOf<std::remove_const_t<D>>, Rank<0>, Dev>;
+    -> Result<typename ReductionOf<std::remove_const_t<D>>::Element> {
+  using Out = Tensor<ReductionOf<std::remove_const_t<D>>, Rank<0>, Dev>;
   auto result = HT_TRY(Out::zeros({}, options));
   HT_TRY(Dev::run(Op{}, options, result, x));
   const auto host_result = HT_TRY(to_host(result, options));
@@ -387,7 +387,7 @@ template <class Op, class D, class S, class Dev>
 
 }  // namespace detail
 
-/// Returns the sum of all elements, as an element of `SumOf<D>`; integers wrap around. The host adds
+/// Returns the sum of all elements, as an element of `ReductionOf<D>`; integers wrap around. The host adds
 /// floating-point numbers in double and rounds once: the error of n elements is at most u |sum| + n 2^-53
 /// Σ|x|, where u is half an ulp of 1 in the result. The bound of OpenCL devices is in
 /// htensor/device/transfer.hpp. 0 without elements; NaN if an element is NaN. One pass on the calling thread
@@ -396,8 +396,8 @@ template <class Op, class D, class S, class Dev>
 template <class D, class S, class Dev>
   requires ReducesBy<Dev, operation::Sum, std::remove_const_t<D>>
 [[nodiscard]] auto sum(const Tensor<D, S, Dev>& x, const ComputeOptions& options = {})
-    -> Result<typename SumOf<std::remove_const_t<D>>::Element> {
-  using Element = typename SumOf<std::remove_const_t<D>>::Element;
+    -> Result<typename ReductionOf<std::remove_const_t<D>>::Element> {
+  using Element = typename ReductionOf<std::remove_const_t<D>>::Element;
   if constexpr (ReducesOnDevice<Dev, operation::Sum, std::remove_const_t<D>>) {
     return detail::reduce_on_device<operation::Sum>(x, options);
   } else {
@@ -409,14 +409,14 @@ template <class D, class S, class Dev>
   }
 }
 
-/// Returns the largest element, as an element of `SumOf<D>`; NaN if there is a NaN. `bad_shape` for a tensor
-/// without elements. If several elements are equal, such as 0 and -0, the host returns the first.
+/// Returns the largest element, as an element of `ReductionOf<D>`; NaN if there is a NaN. `bad_shape` for a
+/// tensor without elements. If several elements are equal, such as 0 and -0, the host returns the first.
 /// `read_failed` or `changed_underfoot` for an unreadable page.
 template <class D, class S, class Dev>
   requires ReducesBy<Dev, operation::Max, std::remove_const_t<D>>
 [[nodiscard]] auto max(const Tensor<D, S, Dev>& x, const ComputeOptions& options = {})
-    -> Result<typename SumOf<std::remove_const_t<D>>::Element> {
-  using Element = typename SumOf<std::remove_const_t<D>>::Element;
+    -> Result<typename ReductionOf<std::remove_const_t<D>>::Element> {
+  using Element = typename ReductionOf<std::remove_const_t<D>>::Element;
   HT_TRY(detail::check_has_element(x.shape().extents()));
   if constexpr (ReducesOnDevice<Dev, operation::Max, std::remove_const_t<D>>) {
     return detail::reduce_on_device<operation::Max>(x, options);

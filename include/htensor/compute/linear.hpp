@@ -13,11 +13,11 @@
 // not compile, and a call with an AnyTensor returns `would_lose`. Results are in new memory.
 //
 // Weights are read in place and widened in registers; one read of the weights serves up to 4 vectors of F32.
-// If there are at least as many vectors as the panel threshold, panels of a few MiB are decoded and
-// multiplied by CBLAS, or by a kernel of this library if no CBLAS is installed. The panel threshold is 32
-// vectors if x is F32 (16 for weights of F32), and 4 if x is F64. Products with int8 activations have no
-// threshold. Rows may have any stride. Weights are cast first if elements of a row are not contiguous, if
-// packed rows begin within a byte, or if the dtype is user-defined. x and bias may have any strides.
+// With many vectors, weights are instead decoded in panels of a few MiB, and CBLAS multiplies each panel, or
+// a kernel of this library if no CBLAS is installed. This begins at the panel threshold: 32 vectors if x is
+// F32 (16 for weights of F32), 4 vectors if x is F64. Products with int8 activations have no threshold. Rows
+// may have any stride. Weights are cast first if elements of a row are not contiguous, if packed rows begin
+// within a byte, or if the dtype is user-defined. x and bias may have any strides.
 //
 // Static extents that differ do not compile; dynamic extents that differ return `shape_mismatch`. An
 // unreadable page of a mapped file is an Error. The functions are thread-safe. Each call uses the threads of
@@ -81,12 +81,12 @@ namespace ht::inline v1 {
 struct LinearOptions {
   /// Rounds x to int8 and multiplies integers, for Q8_0, Q4_0, Q4_K, Q5_K and Q6_K. Has no effect for other
   /// weights or if x is F64. Each run of 32 or 256 elements of x, the block size of the weights, shares one
-  /// scale: the largest magnitude divided by 127.
+  /// x_scale: the largest magnitude divided by 127.
   ///
-  /// For each block of weights w, this adds at most (1 + 2^-16) (scale / 2) · Σ|w| to the error. Weights of
-  /// Q4_K, Q5_K and Q6_K are differences scale · q - offset. The kernels sum both terms separately and
-  /// subtract the sums, so k · u · Σ(|scale · q| + |offset|) · |x| replaces k · u · Σ|x · w| in the error. A
-  /// NaN or an infinity in x makes results NaN.
+  /// For each block of weights w, this adds at most (1 + 2^-16) (x_scale / 2) · Σ|w| to the error. Weights of
+  /// Q4_K, Q5_K and Q6_K are differences w_scale · q - offset. The kernels sum both terms separately and
+  /// subtract the sums, so k · u · Σ(|w_scale · q| + |offset|) · |x| replaces k · u · Σ|x · w| in the error.
+  /// A NaN or an infinity in x makes results NaN.
   ///
   /// The result depends neither on the number of threads nor on the processor. Compare the results of a model
   /// with and without this option before use.

@@ -195,7 +195,8 @@ struct ErasedWeights {
                         std::vector<std::byte>& buffer);
 };
 
-/// Rows of `weights` that kernels of `target` read in place; nullopt if they have to be cast first.
+/// The rows of `weights`, if kernels that calculate in `target` can read them in place; nullopt if the rows
+/// have to be cast first.
 /// `shape_mismatch` unless the weights have two dimensions, `would_lose` or `unsupported_encoding` unless
 /// `target` holds every value of their type.
 [[nodiscard]] Result<std::optional<RuntimeMatrix>> rows_in_place(const ErasedWeights& weights,
@@ -215,7 +216,8 @@ template <class D, RuntimeWeights W>
   return rows_in_place(erased, element_type_of<D>());
 }
 
-/// Returns the matrix of rows in place, or the Error. `rows` must not be nullopt.
+/// Unwraps a result of `rows_in_place`: returns its matrix or its Error. An optional in `rows` must have a
+/// value.
 [[nodiscard]] Result<RuntimeMatrix> matrix_in_place(Result<std::optional<RuntimeMatrix>> rows);
 /// Returns the matrix of a copy, whose elements `owner` keeps alive.
 [[nodiscard]] Result<RuntimeMatrix> matrix_of_copy(const ElementType& type, const Result<Bytes>& elements,

@@ -169,9 +169,9 @@ struct ConvertOptions {
   bool share_blocks = false;
   /// Whether an IRPA file stores dtypes and shapes of its tensors, in the form that IREE's tools read.
   bool tensor_notes = true;
-  /// For each tensor, the first rule applies that matches its name and, with a wildcard, its type. Rules
-  /// without a wildcard come before all others. A rule that applies to no tensor is `not_found`, an unknown
-  /// type `bad_dtype`.
+  /// For each tensor, the first rule whose pattern matches the name applies; a rule with a wildcard is passed
+  /// over if it does not convert such tensors (see TypeRule). Rules without a wildcard come before all
+  /// others. A rule that applies to no tensor is `not_found`, an unknown type `bad_dtype`.
   std::vector<TypeRule> types{};
   /// Encoded tensors that no rule changes are decoded to this dtype; if empty, they stay encoded. `bad_dtype`
   /// for a name that is not a dtype, such as that of a block encoding.
@@ -220,8 +220,8 @@ struct ConversionPlan {
   /// The files to write: shards in order, then the index. `apply` gives the file at `main_file` its name
   /// last.
   std::vector<PlannedFile> files;
-  /// The losses of the conversion: keys of the metadata, types and shapes, exact values. Rounding by an
-  /// encoding that a rule names, or by `dequantize`, is not listed.
+  /// The losses of the conversion. Rounding by an encoding that a rule names, or by `dequantize`, is not
+  /// listed.
   std::vector<Loss> losses;
   /// Reasons why common readers may refuse the files, although the format allows them.
   std::vector<Error> warnings{};

@@ -50,7 +50,8 @@ struct Differences {
     std::optional<std::uint64_t> first_byte{};
     /// The largest |a - b|, if both tensors have the same shape and real elements, of the same dtype or of
     /// types whose values F64 holds. 0 if only bytes differ, as for -0.0 and 0.0; infinity if a NaN is
-    /// compared with a number.
+    /// compared with a number. A distance that F64 does not hold is rounded: for integers up, so that it
+    /// still exceeds every tolerance that the distance exceeds, otherwise to nearest.
     std::optional<double> max_abs{};
     /// The root mean square of a - b; set if `max_abs` is set and the tensors have elements.
     std::optional<double> rms{};
@@ -67,8 +68,8 @@ struct Differences {
     /// The keys whose values differ in type or value.
     std::vector<std::string> differ{};
 
-    /// Whether the metadata is equal.
-    [[nodiscard]] bool empty() const noexcept;
+    /// Whether both models have the same metadata.
+    [[nodiscard]] bool is_same() const noexcept;
   };
 
   std::vector<std::string> only_a{};

@@ -117,8 +117,9 @@ struct TensorToSave {
   /// The data, row-major and little-endian. A Storage of `Storage::in_file` needs no mapping; the file of an
   /// empty range is not opened.
   std::variant<Storage, Splat> data{};
-  /// Tensors of one scope are stored together. Scopes are in order of first appearance, and tensors keep
-  /// their order within a scope.
+  /// The name of a group of tensors, which the file does not contain; MlirOptions::scope is unrelated.
+  /// Tensors of one group are stored together, unless `ConvertOptions::canonical` orders them. Groups are in
+  /// order of first appearance, and tensors keep their order within a group.
   std::string scope{};
 };
 
@@ -252,7 +253,8 @@ using MlirSink = std::function<Result<void>(std::string_view)>;
 
 /// Checks, before a conversion, that `emit_mlir` accepts all tensors of the planned files. Errors are those
 /// that `emit_mlir` returns before the first part, with the path of the planned file, and those of opening
-/// the file with `open_options`. A file of a caller's format is not checked if its header lacks names.
+/// the file with `open_options`. A planned file of a caller's format is not checked if its tensors cannot be
+/// listed from its header alone.
 [[nodiscard]] Result<void> check_mlir(const ConversionPlan& plan, const MlirOptions& options = {},
                                       const OpenOptions& open_options = {});
 

@@ -80,8 +80,8 @@ template <class Dev, class D, class S, class From>
       if (shared != Storage()) return Tensor<D, S, Dev>::over(std::move(shared), tensor.shape());
     }
   }
-  // Other tensors are made contiguous on the host, as a device need not compute with every dtype that it
-  // stores.
+  // A tensor that is not contiguous is first copied to contiguous memory of the host, because the device may
+  // have no copy kernel for a dtype that it stores.
   Bytes bytes;
   Storage copied;
   if (dense) {

@@ -29,13 +29,15 @@
 //   };
 //
 // The operations are listed below. `data()` of a tensor is an address in the device's address space. The
-// owner in the Storage that `allocate` returns releases the memory when the last handle is destroyed. If the
-// host cannot access the memory, a call of an operation without `run` does not compile. `to_device` and
-// `to_host` (htensor/device/transfer.hpp) call the copy functions, with at least one byte and with ranges
-// inside the Storage. The library passes on the Errors of these functions. A device that shares memory with
-// the host may have `share(owner, bytes)`, which returns an empty Storage if a copy is needed. `allocate` and
-// the copies may have a last parameter `const ht::ComputeOptions& options = {}`. examples/consumer has a
-// device like this.
+// Storage that `allocate` returns has an owner object (see `Storage::on_device`), which releases the memory
+// when the last handle to the Storage is destroyed. If the host cannot access the memory, a call of an
+// operation without `run` does not compile. `to_device` and `to_host` (htensor/device/transfer.hpp) call the
+// copy functions, with at least one byte and with ranges inside the Storage. The library passes on the Errors
+// of these functions. A device that can use host memory may have
+// `share(const ht::Storage& owner, ht::Bytes bytes)`. `share` returns a Storage of the device over these
+// bytes that keeps `owner` alive, or an empty Storage if the bytes must be copied. `allocate` and the copies
+// may have a last parameter `const ht::ComputeOptions& options = {}`. examples/consumer has a device like
+// this.
 #pragma once
 
 #include <algorithm>
@@ -74,10 +76,10 @@ namespace operation {
 
 /// out = x.
 struct Copy {};
-/// out[] = Σ x. The dtype of `out` is `SumOf` the dtype of x (htensor/compute/elementwise.hpp).
+/// out[] = Σ x. The dtype of `out` is `ReductionOf` the dtype of x (htensor/compute/elementwise.hpp).
 struct Sum {};
-/// out[] = the largest element of x, or NaN if x contains NaN. The dtype of `out` is that of Sum. x is not
-/// empty.
+/// out[] = the largest element of x, or NaN if x contains NaN. The dtype of `out` is `ReductionOf` the dtype
+/// of x, as for Sum. x is not empty.
 struct Max {};
 /// out = a · b, with the shapes of `ht::matmul`.
 struct Matmul {};
@@ -156,7 +158,7 @@ inline constexpr bool contains<D, DTypeList<Ds...>> = (std::same_as<D, Ds> || ..
 template <class Dev, class D>
 inline constexpr bool stores = Dev::template stores<D>;
 
-/// The same as a concept, for error messages of the compiler.
+/// `stores` as a concept, so that error messages of the compiler name it.
 template <class D, class Dev>
 concept StoredBy = stores<Dev, D>;
 
@@ -192,8 +194,8 @@ concept HasSlice =
     IsDevice<Dev> && requires { typename Dev::Slices; } && detail::lists_slice<Slice, typename Dev::Slices>;
 
 /// The device has the operations of the slice for elements of D; `const D` counts as D. A device that has a
-/// slice only for some dtypes lists them in `Dev::computes<Slice, D>`; a `computes<D>` without the slice
-/// allows no dtype.
+/// slice only for some dtypes declares a constant `computes<Slice, D>`, as at the top of this file. If
+/// `computes` has D as its only parameter, `Computes` is false for all dtypes.
 template <class Dev, class Slice, class D>
 concept Computes = HasSlice<Dev, Slice> && Compatible<Dev, D> && (!requires {
                      Dev::template computes<Slice, std::remove_const_t<D>>;
@@ -218,7 +220,7 @@ struct Host {
 // calls return `device_unavailable`. See htensor/device/transfer.hpp.
 namespace detail::opencl {
 
-// The number of devices of a kind that `OpenCl` can name: its index has one digit.
+// The largest number of OpenCL devices of one kind: `OpenCl::name` has room for an index of one digit.
 inline constexpr int max_devices = 10;
 
 struct Target {

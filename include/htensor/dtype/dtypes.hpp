@@ -74,7 +74,7 @@ inline constexpr std::uint8_t first_user_tag = 192;
 
 /// The finite values of a dtype: zero if `has_zero`, and every v = ±m × 2^e with 1 ≤ m < 2^digits, e ≥
 /// lowest_exponent and -largest_negative ≤ v ≤ largest; both limits are magnitudes. Integers have
-/// lowest_exponent = 0. For a complex dtype, they describe each of the two parts.
+/// lowest_exponent = 0. The facts of a complex dtype describe each of its two parts.
 ///
 /// A value without pointers. `integer_facts` and `number_facts` make it for the usual formats; a dtype with
 /// other values fills the members:

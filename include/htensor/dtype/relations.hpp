@@ -102,7 +102,7 @@ template <class... Ds>
   requires HaveCommon<Ds...>
 using Common = typename detail::CommonResult<Ds...>::type;
 
-// Conversion of a tag from a file to a static type. This is the only switch over dtypes.
+// Dtypes at run time: look-up by tag or name. `visit_dtype` is the only way from a tag to a static type.
 
 /// A dtype at run time. `name` is a view of `D::name`. A program with user-defined dtypes passes an array of
 /// such objects to the functions that read files, so that the names and the widths are known there.

@@ -60,7 +60,8 @@
 // - Infinity follows the same rule. NaN becomes a quiet NaN of the same sign. FNUZ and E8M0 have only one
 //   NaN; F6 and F4 have no NaN: NaN becomes the largest positive value.
 // - FNUZ has no -0: -0 becomes +0. F8_E8M0 has neither zero nor sign: zero becomes the smallest value 2^-127,
-//   negative numbers become NaN, and ties round up, because its one-digit significand is always odd.
+//   negative numbers become NaN. F8_E8M0 has no mantissa, so neither neighbour of a tie is even, and the tie
+//   rounds to the larger value, as in IEEE 754.
 
 namespace ht::inline v1::detail {
 
@@ -148,8 +149,8 @@ template <std::integral T>
 }
 
 /// The code, without sign, of a finite magnitude after rounding. It may exceed `largest_code()`. The caller
-/// compares it with `largest_code()` to detect overflow. Subnormal numbers need no branch: the unit of the
-/// last digit is limited to the lowest exponent.
+/// compares it with `largest_code()` to detect overflow. Subnormal numbers need no branch: the exponent of
+/// the last digit is at least `lowest_exponent()`.
 [[nodiscard]] constexpr std::uint64_t rounded_code(const FloatLayout& layout, const Parts& parts) noexcept {
   if (parts.significand == 0) return 0;
   const int lowest = layout.lowest_exponent();

@@ -48,7 +48,8 @@ struct Entry {
   std::uint64_t bytes = 0;
   /// The pattern of 1, 2, 4, 8 or 16 bytes that a splat repeats to fill `bytes`; empty for other tensors.
   Bytes splat{};
-  /// Text about the tensor that the file contains and no other member represents, verbatim.
+  /// The text that an IRPA file stores with the tensor, verbatim. Empty if the library would write the same
+  /// text for type and dimensions, and for other formats.
   std::string_view note{};
 
   [[nodiscard]] bool is_splat() const noexcept { return !splat.empty(); }
@@ -60,8 +61,9 @@ struct Entry {
   [[nodiscard]] bool is_row_major() const noexcept {
     return order == ElementOrder::row_major || dims.size() < 2;
   }
-  /// Whether the stored bytes need no change: not a splat, row-major, little-endian. `bits` is the width of
-  /// an element, 0 for blocks; elements of one byte have no byte order.
+  /// Whether the stored bytes equal the dense, row-major, little-endian form that AnyTensor::copy_to writes:
+  /// not a splat, row-major, little-endian. `bits` is the width of an element, 0 for blocks; elements of one
+  /// byte have no byte order.
   [[nodiscard]] bool is_plain(int bits) const noexcept {
     return !is_splat() && is_row_major() && (byte_order == ByteOrder::little || bits == 8);
   }

@@ -89,8 +89,8 @@ struct Format {
 
   // Each of these may be null.
 
-  /// Returns the header with the new metadata. Null if the metadata cannot change while the layout of the
-  /// data stays.
+  /// Returns the header with the new metadata. The pointer is null for a format whose metadata cannot be
+  /// edited without a new layout of the data.
   Result<EditedHeader> (*edit)(const HeaderEdit& edit) = nullptr;
   /// Reasons why common readers reject a file of this catalog although the format allows it.
   std::vector<Error> (*warnings)(const Catalog& catalog) = nullptr;
@@ -102,7 +102,7 @@ struct Format {
   /// The checksum that `finish` stored, from the first 512 bytes of a file; nullopt if there is none.
   Result<std::optional<OwnChecksum>> (*own_checksum)(Bytes prefix) = nullptr;
   /// The expected size of a file whose last tensor ends at `data_end`. Set it only if the parser accepts
-  /// trailing bytes; `doctor` then reports them.
+  /// trailing bytes; ht::diagnose and `htensor doctor` then report the trailing bytes.
   std::uint64_t (*file_end)(const Catalog& catalog, std::uint64_t data_end) = nullptr;
 
   Sharding sharding = Sharding::none;

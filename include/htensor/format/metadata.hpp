@@ -198,20 +198,21 @@ class Metadata {
   friend bool operator==(const Metadata& a, const Metadata& b) noexcept;
 
  private:
-  struct Owned {
+  // A value that stays in the memory of its owner.
+  struct ExternalValue {
     std::size_t index;
     Bytes bytes;
     std::shared_ptr<const void> owner;
   };
 
   [[nodiscard]] Result<void> append(std::string_view key, MetaType type, Bytes length, Bytes value);
-  [[nodiscard]] Bytes owned_bytes(std::size_t index) const noexcept;
+  [[nodiscard]] Bytes external_bytes(std::size_t index) const noexcept;
 
   std::shared_ptr<detail::NameStore> keys_;
   std::vector<MetaType> types_;
-  std::vector<std::uint64_t> ends_;  // in values_; a value with an owner has no bytes there
+  std::vector<std::uint64_t> ends_;  // in values_; an external value has no bytes there
   std::vector<std::byte> values_;
-  std::vector<Owned> owned_;  // by index
+  std::vector<ExternalValue> external_;  // by index
 };
 
 // Changes to metadata, with values as text or in stored form.
@@ -220,8 +221,9 @@ class Metadata {
 /// file's layout and not the model, so it is not shown, compared or converted.
 [[nodiscard]] bool is_padding(const Metadata::Item& item) noexcept;
 
-/// Whether the item describes the layout of a file and not the model: padding, `general.alignment`,
-/// `split.*`. GGUF defines these keys, and a conversion may carry them into another format.
+/// Whether the item describes the layout of a file and not the model: padding (see `is_padding`), and the
+/// keys `general.alignment` and `split.*`, which GGUF defines. After a conversion, a file of another format
+/// may have the keys of GGUF, too.
 [[nodiscard]] bool describes_layout(const Metadata::Item& item) noexcept;
 
 /// A change of one key.

@@ -1,5 +1,5 @@
-// Names of tensors: patterns that select names, as in shells. At the end, the iterator of catalogs, metadata
-// and models.
+// Patterns that select tensors by name, as in shells. This header also has IndexIterator, the iterator of
+// Catalog, Metadata and Model.
 //
 //   *        zero or more characters              [a-z]    one character of the set
 //   ?        one character                        [!a-z]   one character outside the set, also [^a-z]

@@ -58,7 +58,7 @@ class Digest {
  public:
   /// A copy of the first `digest_bytes(algorithm)` bytes. `bytes` must have at least that many.
   Digest(HashAlgorithm algorithm, Bytes bytes) noexcept;
-  /// The digest of this CRC-64/NVME.
+  /// A CRC-64/NVME digest with this value.
   explicit Digest(std::uint64_t crc64nvme) noexcept;
 
   [[nodiscard]] HashAlgorithm algorithm() const noexcept { return algorithm_; }
@@ -84,8 +84,8 @@ class Digest {
 /// Computes the digest of bytes that are passed in pieces.
 class Hasher {
  public:
-  /// A hasher of no bytes. Loads OpenSSL on the first use of SHA-256; `unsupported_platform` if OpenSSL is
-  /// not installed.
+  /// Returns a hasher that has received no bytes yet. Loads OpenSSL on the first use of SHA-256;
+  /// `unsupported_platform` if OpenSSL is not installed.
   [[nodiscard]] static Result<Hasher> make(HashAlgorithm algorithm);
 
   // A moved-from Hasher can only be assigned to or destroyed.

@@ -160,7 +160,12 @@ struct Verification {
   };
 
   /// The part of a file that a byte belongs to.
-  enum class Part : std::uint8_t { header, tensor, gap, tail };
+  enum class Part : std::uint8_t {
+    header,  ///< from the start of the file to the first tensor
+    tensor,  ///< bytes of a tensor
+    gap,     ///< between tensors; without a seal, between the header and the data of a `.ht` file
+    tail,    ///< after the last tensor, or after the sealed end of the file
+  };
 
   /// Bytes whose checksum differs from the seal: whole chunks, so some of the bytes may be good.
   struct BadRange {
@@ -213,9 +218,9 @@ struct VerifyOptions {
 /// Compares every byte of a file, or of all files of a model, with its seal, or a `.ht` file with its own
 /// checksum, on all processors. Files that no longer parse can be verified too. The Verification lists all
 /// bad ranges. If a file has no seal of its own, the seal of its folder is used, provided that it lists the
-/// file. An Error means that the files could not be verified: `not_sealed`; `bad_seal` for a damaged seal of
-/// the file or, without one, of its folder, and for the seal of another file; `changed_underfoot` for a file
-/// that is modified meanwhile.
+/// file. An Error means that the files could not be verified: `not_sealed`; `bad_seal` if the seal of the
+/// file is damaged or belongs to another file, or if the file has no seal of its own and the seal of its
+/// folder is damaged; `changed_underfoot` for a file that is modified meanwhile.
 [[nodiscard]] Result<Verification> compare_with_seal(const std::filesystem::path& path,
                                                      const VerifyOptions& options = {});
 
@@ -223,10 +228,11 @@ struct VerifyOptions {
 /// `checksum_mismatch`, `truncated`, `trailing_bytes`, `missing_shard`. `not_sealed` without a seal.
 [[nodiscard]] Result<void> verify(const Model& model, const VerifyOptions& options = {});
 
-/// Compares the tensor's bytes with the seal of its file: `checksum_mismatch`, `not_sealed`, `bad_seal`. Uses
-/// the bytes in memory if the tensor is loaded or its file can be mapped, else reads them. For a slice,
-/// compares the whole tensor. For a splat, compares all bytes outside tensors, in all files of the model,
-/// because a header has its pattern. Reads the seal in each call; for all tensors, verify the model.
+/// Compares the tensor's bytes with the seal of its file, or with the checksum in a `.ht` file:
+/// `checksum_mismatch`, `not_sealed`, `bad_seal`. Uses the bytes in memory if the tensor is loaded or its
+/// file can be mapped, else reads them. For a tensor of rows, compares the whole tensor. For a splat,
+/// compares all bytes outside of tensors, in all files of the model, because a header has its pattern. Reads
+/// the seal in each call; for all tensors, verify the model.
 [[nodiscard]] Result<void> verify(const AnyTensor& tensor, const WorkOptions& work = {});
 
 /// The same for memory that is mapped from a file. `not_sealed` for other memory, and for a range that is not

@@ -23,7 +23,8 @@
 
 namespace ht::inline v1::io {
 
-/// The system calls behind an interface. Options name a Port so that tests of the library can replace it.
+/// The interface through which the library makes system calls on files and mappings. The member `port` of
+/// options is for tests of the library, which substitute their own Port.
 class Port;
 
 /// Bytes in memory and the object that keeps them valid.
@@ -41,7 +42,7 @@ class Source {
     far,     ///< a network, another process, or unknown
   };
 
-  /// The facts from which `automatic` chooses a strategy.
+  /// The facts about a source from which Strategy::Kind::automatic chooses a strategy (io/strategy.hpp).
   struct Capabilities {
     bool mappable = false;     ///< bytes can be used in place: a file, or `memory` returns them
     bool direct = false;       ///< reads can bypass the page cache

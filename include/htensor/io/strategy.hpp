@@ -112,8 +112,9 @@ class Strategy {
   struct MapDone {
     /// The memory that begins with the first byte of the range.
     Memory memory;
-    /// Whether the memory is a part of a mapping of the whole source, which lives as long as the strategy.
-    bool is_whole = false;
+    /// Whether another object owns the memory, too, such as the strategy, which keeps a mapping of the whole
+    /// source. If false, the memory is released with the last copy of `memory.owner`.
+    bool has_other_owner = false;
   };
   /// `memory` contains the whole range and has an owner.
   struct LoadDone {

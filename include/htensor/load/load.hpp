@@ -71,7 +71,7 @@ struct LoadReport {
   /// How many of `bytes` were in the page cache before, estimated by samples; nullopt if the kernel does not
   /// report it. `mapped` reads only the other bytes.
   std::optional<std::uint64_t> cached_bytes{};
-  /// How many of `bytes` were streamed, not kept in memory: all or 0.
+  /// Equal to `bytes` if the bytes were streamed and not kept in memory; else 0.
   std::uint64_t streamed_bytes = 0;
   /// How many of `bytes` were read by direct I/O.
   std::uint64_t direct_bytes = 0;
@@ -94,8 +94,8 @@ struct TensorPiece {
   Bytes bytes{};
 };
 
-/// Called with the pieces of each tensor in order, every byte once; bytes that two tensors share are passed
-/// once for each. An error ends the stream.
+/// Called with the pieces of each tensor in order: every stored byte of a tensor once, so that bytes that two
+/// tensors share are passed for both. A splat has no stored bytes. An error ends the stream.
 using PieceConsumer = std::function<Result<void>(const TensorPiece&)>;
 
 /// The caller's memory for a tensor: exactly of its size, and without overlap with other targets.
@@ -116,9 +116,9 @@ using PlaceTensor = std::function<MutableBytes(const AnyTensor& tensor)>;
 /// load that failed or was cancelled can be repeated.
 [[nodiscard]] Result<LoadReport> load(const Model& model, const LoadOptions& options = {});
 
-/// Passes all bytes of the matching tensors to the consumer, once, in file order. `staged` needs memory only
-/// for its ring of buffers, independent of the size of the model. `mapped` does not copy bytes that are in
-/// the page cache. `not_found` if a filter matches no tensor; an Error of the consumer is returned.
+/// Passes the stored bytes of each matching tensor to the consumer once, in file order. `staged` needs memory
+/// only for its ring of buffers, independent of the size of the model. `mapped` does not copy bytes that are
+/// in the page cache. `not_found` if a filter matches no tensor; an Error of the consumer is returned.
 [[nodiscard]] Result<LoadReport> stream(const Model& model, const PieceConsumer& consumer,
                                         const LoadOptions& options = {});
 

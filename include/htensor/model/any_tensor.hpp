@@ -37,7 +37,7 @@ namespace ht::inline v1 {
 struct ModelState;
 struct Relayout;
 struct Selection;
-struct SelectionResult;
+struct ResultForm;
 
 class AnyTensor {
  public:
@@ -55,14 +55,14 @@ class AnyTensor {
   [[nodiscard]] ByteOrder byte_order() const noexcept { return entry().byte_order; }
   /// The size of all elements as stored; a splat counts as if expanded.
   [[nodiscard]] std::uint64_t byte_size() const noexcept;
-  /// The position of the first element in the file, in bytes; for a slice, of its first element. 0 for a
-  /// splat.
+  /// The position of the first element in the file, in bytes; for a tensor of rows, of the first element of
+  /// the rows. 0 for a splat.
   [[nodiscard]] std::uint64_t offset() const noexcept;
   [[nodiscard]] bool is_splat() const noexcept { return entry().is_splat(); }
   /// Whether the stored bytes equal the output of `copy_to`: not a splat, row-major, little-endian.
   [[nodiscard]] bool is_plain() const noexcept;
-  /// The catalog entry of the tensor, with its position in a file. For a slice, the entry of the whole
-  /// tensor.
+  /// The catalog entry of the tensor, with its position in a file. For a tensor of rows, the entry of the
+  /// whole tensor.
   [[nodiscard]] Entry entry() const noexcept;
 
   /// The stored bytes in place, valid as long as this tensor. Access to an unreadable page is an Error under
@@ -83,8 +83,9 @@ class AnyTensor {
   /// file. After a load with the strategy `read`, the result is the model's own memory, and writes are
   /// visible everywhere. Bytes of a source that is not a file are copied once per tensor. Errors are those of
   /// `bytes`, and `changed_underfoot` if the file was truncated since it was opened and no longer contains
-  /// the whole tensor. A private page that cannot be read becomes zero and stays zero, and later guarded
-  /// reads of that page and of pages after it fail, because private pages cannot be restored.
+  /// the whole tensor. A private page that cannot be read becomes zero and stays zero, because private pages
+  /// cannot be restored. Later guarded reads of that page fail, and so do guarded reads of all later private
+  /// pages of the file, because only the position of the first such page is recorded.
   [[nodiscard]] Result<Storage> private_storage() const;
 
   /// Fills `into` with bytes of the dense, row-major, little-endian form of the tensor, from byte `begin` of
@@ -102,8 +103,8 @@ class AnyTensor {
   };
 
   struct ReadOptions {
-    /// The dtype to write; `invalid` keeps the stored type. Other dtypes decode blocks, whose values count as
-    /// F32.
+    /// The dtype to write; `invalid` keeps the stored type. For a dtype, blocks are decoded to F32, and the
+    /// F32 values are converted to the dtype.
     DTypeTag dtype = DTypeTag::invalid;
     /// How to round values that the dtype does not hold. nullopt allows no rounding: such a dtype is
     /// `would_lose`. Stochastic rounding depends on the index of the element in the result.
@@ -135,9 +136,10 @@ class AnyTensor {
   [[nodiscard]] Result<Bytes> view(std::uint64_t begin, std::uint64_t count,
                                    std::vector<std::byte>& buffer) const&& = delete;
 
-  /// The rows [begin, end) of the outermost dimension; shares the bytes. `out_of_bounds`; `bad_shape` for a
-  /// scalar and for an unknown type; `misaligned` if the rows do not begin at a byte boundary or are not
-  /// whole blocks. With packed elements, the last byte of `bytes` may contain bits of the next row.
+  /// A tensor of the rows [begin, end) of the outermost dimension; shares the bytes. `out_of_bounds`;
+  /// `bad_shape` for a scalar and for an unknown type; `misaligned` if the rows do not begin at a byte
+  /// boundary or are not whole blocks. With packed elements, the last byte of `bytes` may contain bits of the
+  /// next row.
   [[nodiscard]] Result<AnyTensor> slice(std::int64_t begin, std::int64_t end) const;
 
   /// Typed elements in place, exactly as stored. `dtype_mismatch` and `shape_mismatch` name the stored type
@@ -190,9 +192,9 @@ class AnyTensor {
   /// user-defined dtypes, `out_of_bounds`, and the errors of `copy_to`.
   [[nodiscard]] Result<void> read_values(std::span<double> into, std::int64_t first = 0) const;
 
-  /// All elements converted to `D`, in row-major order in new memory. `would_lose` if `D` does not hold every
-  /// value of the stored dtype; blocks count as F32. `unsupported_encoding` for user-defined dtypes unless
-  /// `D` is the stored dtype.
+  /// All elements converted to `D`, in row-major order in new memory. Blocks are decoded to F32, and the F32
+  /// values are converted to `D`. `would_lose` if `D` does not hold every value of the stored dtype, or of
+  /// F32 for blocks. `unsupported_encoding` for user-defined dtypes unless `D` is the stored dtype.
   template <IsDType D>
     requires Compatible<Host, D>
   [[nodiscard]] Result<Tensor<D, Rank<1>>> cast() const {
@@ -203,7 +205,7 @@ class AnyTensor {
  private:
   friend class Model;
   friend struct ModelAccess;
-  struct Rows;  // the rows of a slice
+  struct Rows;  // the rows of a tensor of rows
   struct InPlace {
     Storage storage;  // of a splat: one element
     std::uint64_t offset = 0;
@@ -211,12 +213,12 @@ class AnyTensor {
 
   AnyTensor(std::shared_ptr<const ModelState> state, std::size_t index) noexcept;
 
-  /// The first row of a slice. The tensor must be a slice.
+  /// The first row. The tensor must be a tensor of rows.
   [[nodiscard]] std::int64_t first_row() const noexcept;
   [[nodiscard]] bool is_resident() const noexcept { return resident_.owner != nullptr; }
   /// Returns the bytes of the whole tensor in place; maps them if they are not in memory.
   [[nodiscard]] Result<io::Strategy::MapDone> whole_in_place() const;
-  /// Returns the bytes of this slice; `whole` are the bytes of the whole tensor.
+  /// Returns the bytes of this tensor; `whole` are the bytes of the whole tensor, which may have more rows.
   [[nodiscard]] Result<Bytes> slice_bytes(Bytes whole) const;
   [[nodiscard]] Result<void> check_contiguous() const;
   /// Copies from byte `first` of the row-major little-endian form on. `relayout` is null if the stored bytes
@@ -237,7 +239,7 @@ class AnyTensor {
   [[nodiscard]] Result<ElementType> result_type(const ReadOptions& options) const;
   [[nodiscard]] Result<Selection> select(std::span<const Slice> slices) const;
   [[nodiscard]] Result<void> read_stored(MutableBytes into, const Selection& selection,
-                                         const SelectionResult& result, const WorkOptions& work) const;
+                                         const ResultForm& result, const WorkOptions& work) const;
   void clear_padding(MutableBytes into, std::uint64_t begin) const noexcept;
   void fill_strides(std::span<std::int64_t> strides) const noexcept;
   /// Adds a hint to an error about bytes that cannot be used in place.

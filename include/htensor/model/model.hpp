@@ -164,9 +164,10 @@ class Model {
   }
   [[nodiscard]] Result<Storage> storage(std::string_view name) const;
 
-  /// The first unreadable page of a mapped file that was replaced by zeros, even temporarily; nullopt if
-  /// there is none. For programs that read in place under FaultPolicy::zero_fill: call it after the
-  /// computation and discard the results if it returns an Error. Locks one mutex per file.
+  /// The Error of the first unreadable page of a mapped file that was replaced by zeros, also if a guarded
+  /// section has restored the page since (base/fault.hpp); nullopt if there is none. For programs that read
+  /// in place under FaultPolicy::zero_fill: call `fault` after the computation, and discard the results of
+  /// the computation if `fault` returns an Error. Locks one mutex per file.
   [[nodiscard]] std::optional<Error> fault() const;
 
  private:
@@ -205,8 +206,8 @@ struct Model::Diagnosis {
   std::string format{};
   /// Whether `Model::open` accepts the path.
   bool is_readable = false;
-  /// The model, opened with `catalog_only`; also if its data is incomplete. nullopt if a header cannot be
-  /// read or a file is missing.
+  /// The model, opened with `catalog_only`. It is also set if the data is incomplete. nullopt if a header
+  /// cannot be read or a file is missing.
   std::optional<Model> model{};
   /// Reasons why the file is incomplete or malformed. Each Error has a path and a hint.
   std::vector<Error> problems{};

@@ -185,7 +185,7 @@ concept CopiesOnDevice = !HostAccessible<Dev> && Computes<Dev, slice::Core, type
 /// A handle to elements of the dtype D (read-only if D is const) in a shape S on the device Dev. There is no
 /// default constructor. A `D` that the device does not store does not compile.
 ///
-///   void fill(const ht::Tensor<ht::F32, ht::Rank<1>>& x);         // takes a view or an owner, and writes
+///   void fill(const ht::Tensor<ht::F32, ht::Rank<1>>& x);         // writes; x may be a view
 ///   float total(const ht::Tensor<const ht::F32, ht::Rank<1>>& x); // reads; mutable tensors convert
 ///
 /// A tensor on a device that the host cannot access has no `operator()`, `at`, iterators and `bytes`: use

@@ -25,16 +25,16 @@
 // bytes of its tensor alive, and copies of the view share them.
 //
 // Cost: one pass over the elements. Up to 2^18 elements are converted on the calling thread, more on all
-// processors. Elements with strides are gathered first and converted on the calling thread, as are elements
-// of user-defined dtypes. `as` converts an element each time it is read: use `cast` for data that is read
-// often.
+// processors. Elements that are not contiguous are gathered first and converted on the calling thread.
+// Elements of user-defined dtypes are converted on the calling thread, too. `as` converts an element each
+// time it is read: use `cast` for data that is read often.
 //
 // Errors: `out_of_memory`; `read_failed` or `changed_underfoot` if a mapped page cannot be read, and the
 // contents of the target are then unspecified; `shape_mismatch` from the `_into` forms. Tensors of rank 0 and
 // without elements are valid.
 //
-// Constrain a function that reads numbers of any type with `ReadableAs`. One function then serves BF16, Q4_K
-// and the integers that F32 holds:
+// To write one function for numbers of any type, constrain its parameter with `ReadableAs`. The function then
+// accepts BF16, Q4_K and the integers whose values F32 holds:
 //
 //   template <class T>
 //     requires ht::ReadableAs<T, ht::F32>

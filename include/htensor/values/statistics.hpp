@@ -35,8 +35,9 @@
 
 namespace ht::inline v1 {
 
-/// Infinities and NaNs are only counted; all other members describe the finite values. All members are exact
-/// counts or numbers in F64; objects are values that any thread may read.
+/// `count` is the number of all elements, `nans` and `infinities` are the numbers of NaNs and infinities; all
+/// other members describe the finite values only. All members are exact counts or numbers in F64; objects are
+/// values that any thread may read.
 struct Statistics {
   std::uint64_t count = 0;
   std::uint64_t zeros = 0;
@@ -55,7 +56,7 @@ struct Statistics {
   /// Σ (x - mean)².
   double squared_deviations = 0;
 
-  /// The count of finite values, which all members but the counts describe.
+  /// The number of finite values.
   [[nodiscard]] std::uint64_t finite_count() const noexcept { return count - nans - infinities; }
   /// NaN if no value is finite. The same holds for `standard_deviation`.
   [[nodiscard]] double mean() const noexcept;
@@ -174,8 +175,8 @@ template <HasValues T, class Compute>
 }  // namespace detail
 
 /// Returns the Result<Statistics> of all elements. `cancelled` if a stop is requested through `work`. A
-/// tensor with strides is copied piece by piece, so contiguous tensors are faster. Complex tensors do not
-/// compile.
+/// tensor that is not contiguous is copied piece by piece, so contiguous tensors are faster. Complex tensors
+/// do not compile.
 template <detail::HasValues T>
 [[nodiscard]] auto statistics(const T& tensor, const WorkOptions& work = {}) {
   return detail::with_reader(tensor, [&](const detail::ReadValues& read) {

@@ -6,7 +6,8 @@
     with safetensors.safe_open("model.safetensors", framework="pt") as f:
         rows = f.get_slice("embedding")[:1024]
 
-Signatures, defaults, texts of SafetensorError and the bytes that are written are those of safetensors 0.8.
+Signatures, defaults, texts of SafetensorError and the bytes that are written are those of the reference package,
+safetensors 0.8.
 For a program that cannot be edited, call `install()` before it imports `safetensors`:
 
     python -c "import htensor.safetensors as s; s.install(); import runpy; runpy.run_path('train.py')"
@@ -25,8 +26,8 @@ from ._writer import TensorSpec, deserialize, serialize, serialize_file
 def install() -> None:
     """Makes `import safetensors` and `import safetensors.torch` return this package and its modules.
 
-    Call it before the program imports `safetensors`: names that were imported earlier still refer to the
-    reference. `importlib.metadata.version("safetensors")` works, too. A second call has no effect.
+    Call it before the program imports `safetensors`: names that were imported earlier still belong to the reference
+    package. `importlib.metadata.version("safetensors")` works, too. A second call has no effect.
     """
     # importlib.metadata is slow to import.
     from ._install import replace_package

@@ -38,7 +38,7 @@ class NumpyArrays:
 
         self._numpy = numpy
 
-    def is_aligned(self, address: int, code: str) -> bool:
+    def is_aligned(self, address: int, dtype_name: str) -> bool:
         """Whether an array may begin at this address; numpy accepts every address."""
         return True
 
@@ -74,21 +74,21 @@ class TorchArrays:
 
         self._torch = torch
 
-    def is_aligned(self, address: int, code: str) -> bool:
+    def is_aligned(self, address: int, dtype_name: str) -> bool:
         """Whether a tensor may begin at this address."""
-        return address % torch_item_bytes(code) == 0
+        return address % torch_item_bytes(dtype_name) == 0
 
     def view(self, buffer: Any, tensor: Tensor) -> Any:
         """The tensor on the bytes of a writable buffer, which the result keeps alive."""
-        code, shape = tensor.type, tensor.shape
+        dtype_name, shape = tensor.type, tensor.shape
         if math.prod(shape) == 0:
             return self.allocate(tensor, shape)[0]
-        return self._torch.frombuffer(buffer, dtype=torch_dtype(code)).reshape(_torch_shape(code, shape))
+        return self._torch.frombuffer(buffer, dtype=torch_dtype(dtype_name)).reshape(_torch_shape(dtype_name, shape))
 
     def allocate(self, tensor: Tensor, shape: Sequence[int]) -> tuple[Any, Any]:
         """New memory for rows of a tensor: a torch tensor, and its memory as a writable buffer of bytes."""
-        code = tensor.type
-        rows = self._torch.empty(_torch_shape(code, shape), dtype=torch_dtype(code), device="cpu")
+        dtype_name = tensor.type
+        rows = self._torch.empty(_torch_shape(dtype_name, shape), dtype=torch_dtype(dtype_name), device="cpu")
         count = rows.nelement() * rows.element_size()
         return rows, (ctypes.c_char * count).from_address(rows.data_ptr()) if count else bytearray()
 
@@ -102,9 +102,9 @@ class TorchArrays:
         return tensor if device == "cpu" else tensor.to(device)
 
 
-def _torch_shape(code: str, shape: Sequence[int]) -> tuple[int, ...]:
+def _torch_shape(dtype_name: str, shape: Sequence[int]) -> tuple[int, ...]:
     """The shape in torch, where one F4 element is a byte with two elements of the file."""
-    if code != "F4":
+    if dtype_name != "F4":
         return tuple(shape)
     if not shape or shape[-1] % 2:
         raise SafetensorError(

@@ -12,8 +12,8 @@ from ._errors import SafetensorError
 if TYPE_CHECKING:
     import numpy
 
-# Maps the names of numpy, ml_dtypes and torch, which `TensorSpec` accepts, to the names in files.
-CODES = {
+# Maps the names of dtypes in numpy, ml_dtypes and torch, which `TensorSpec` accepts, to the names that files store.
+STORED_NAMES = {
     "bool": "BOOL",
     "int8": "I8",
     "uint8": "U8",
@@ -35,33 +35,33 @@ CODES = {
     "float4_e2m1fn_x2": "F4",
     "complex64": "C64",
 }
-NAMES = {code: name for name, code in CODES.items()}
+_FRAMEWORK_NAMES = {stored: name for name, stored in STORED_NAMES.items()}
 
 
-def code_of(name: str) -> str:
-    """The name in files of a dtype of numpy or torch."""
-    if name in CODES:
-        return CODES[name]
+def stored_name_of(name: str) -> str:
+    """The name that a file stores for a dtype of numpy or torch."""
+    if name in STORED_NAMES:
+        return STORED_NAMES[name]
     raise SafetensorError(
-        f'Unknown dtype "{name}". Supported dtypes: {", ".join(CODES)}',
+        f'Unknown dtype "{name}". Supported dtypes: {", ".join(STORED_NAMES)}',
         code="bad_dtype",
         hint="convert the tensor to a supported dtype",
     )
 
 
 @lru_cache(maxsize=None)
-def numpy_dtype(code: str) -> numpy.dtype[Any]:
-    """The little-endian numpy dtype of a dtype in a file."""
+def numpy_dtype(stored_name: str) -> numpy.dtype[Any]:
+    """The little-endian numpy dtype for the name of a dtype in a file."""
     import numpy
 
-    name = NAMES.get(code, "")
+    name = _FRAMEWORK_NAMES.get(stored_name, "")
     for module in ("numpy", "ml_dtypes"):
         # Importing ml_dtypes registers its dtypes with numpy.
         with suppress(ImportError, TypeError):
             import_module(module)
             return numpy.dtype(name).newbyteorder("<")
     raise SafetensorError(
-        f"numpy has no dtype for {code}",
+        f"numpy has no dtype for {stored_name}",
         code="bad_dtype",
         hint="install ml_dtypes, open the file with framework='pt', or decode the tensor with "
         "htensor.open(path)[name].to('float32')",
@@ -69,23 +69,23 @@ def numpy_dtype(code: str) -> numpy.dtype[Any]:
 
 
 @lru_cache(maxsize=None)
-def torch_dtype(code: str) -> Any:
-    """The torch dtype of a dtype in a file."""
+def torch_dtype(stored_name: str) -> Any:
+    """The torch dtype for the name of a dtype in a file."""
     import torch
 
-    dtype = getattr(torch, NAMES.get(code, ""), None)
+    dtype = getattr(torch, _FRAMEWORK_NAMES.get(stored_name, ""), None)
     if dtype is not None:
         return dtype
     raise SafetensorError(
-        f"torch {torch.__version__} has no dtype for {code}",
+        f"torch {torch.__version__} has no dtype for {stored_name}",
         code="bad_dtype",
         hint="install a newer torch, or decode the tensor with htensor.open(path)[name].to('float32')",
     )
 
 
 @lru_cache(maxsize=None)
-def torch_item_bytes(code: str) -> int:
+def torch_item_bytes(stored_name: str) -> int:
     """The bytes of one element in torch."""
     import torch
 
-    return torch.empty(0, dtype=torch_dtype(code)).element_size()
+    return torch.empty(0, dtype=torch_dtype(stored_name)).element_size()

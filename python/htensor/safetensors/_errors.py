@@ -10,7 +10,7 @@ from htensor import Error
 class SafetensorError(Error):
     """Raised where the `safetensors` package raises its SafetensorError.
 
-    The text equals the text of the reference, if the reference has one for the case. `code`, `rule`, `hint`,
+    The text equals the text of that package, if it has one for the case. `code`, `rule`, `hint`,
     `path`, `tensor` and `offset` are as for every `htensor.Error`.
     """
 
@@ -27,7 +27,7 @@ class SafetensorError(Error):
         return self.message
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # `install` sets the module of the class to that of the reference, which may be missing in the process
+        # `install` sets the module of the class to that of `safetensors`, which may be missing in the process
         # that unpickles.
         make = _make if type(self) is SafetensorError else type(self)
         return make, self.args, self.__dict__

@@ -12,7 +12,8 @@ Index = Union[int, slice]
 
 
 def resolve(index: object, shape: Sequence[int]) -> list[Index]:
-    """One non-negative int, or slice with all three numbers, for each leading dimension that `index` selects.
+    """Returns an item for each of the first dimensions that `index` covers: a non-negative int, or a slice whose start,
+    stop and step are ints. An ellipsis is expanded.
 
     Accepts what the reference does: ints, slices with a positive step, one ellipsis, tuples of these, and an
     empty list for no rows. Slices may also have negative bounds, as in numpy.

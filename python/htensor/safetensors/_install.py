@@ -1,4 +1,4 @@
-"""Replaces the `safetensors` package with the drop-in, for programs that cannot be edited."""
+"""Replaces the `safetensors` package, the reference, with the drop-in, for programs that cannot be edited."""
 
 from __future__ import annotations
 

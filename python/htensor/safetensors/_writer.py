@@ -11,7 +11,7 @@ from typing import Any
 import htensor
 from htensor import _native
 
-from ._dtypes import code_of
+from ._dtypes import stored_name_of
 from ._errors import SafetensorError
 
 # The type number of a string in metadata.
@@ -26,8 +26,8 @@ class TensorSpec:
 
     `dtype` is a name of numpy or torch, such as "float32"; `shape` the dimensions; `data_ptr` the address of the
     row-major little-endian elements and `data_len` their number of bytes. The memory must stay valid until the
-    call that uses the spec returns. For "float4_e2m1fn_x2" the last dimension counts bytes of two elements, and
-    the `shape` attribute counts elements.
+    call that uses the spec returns. For "float4_e2m1fn_x2", the last dimension of the argument `shape` counts bytes,
+    each with two elements; the last dimension of the attribute `shape` counts elements.
     """
 
     __slots__ = ("_data_len", "_data_ptr", "_dtype", "_shape")
@@ -36,7 +36,7 @@ class TensorSpec:
     def __init__(self, *, dtype: str, shape: Iterable[int], data_ptr: int, data_len: int) -> None:
         if not isinstance(dtype, str):
             raise TypeError(f"dtype is a str, not {type(dtype).__name__}")
-        self._dtype = code_of(dtype)
+        self._dtype = stored_name_of(dtype)
         self._shape = [_unsigned(size, "shape") for size in shape]
         if self._dtype == "F4" and self._shape:
             if self._shape[-1] > _MAX // 2:

@@ -47,8 +47,8 @@ def load(data: bytes) -> dict[str, numpy.ndarray[Any, Any]]:
 def load_file(filename: str | os.PathLike[str], *, backend: str = "mmap") -> dict[str, numpy.ndarray[Any, Any]]:
     """The arrays of a safetensors file, in the order of their data.
 
-    They are writable. With the backend "mmap" they are private pages of the file, with "pread" memory of their
-    own: see `safe_open`.
+    They are writable. With the backend "mmap", they are private pages of the file; with "pread", every array has
+    memory of its own: see `safe_open`.
     """
     with safe_open(filename, framework="np", backend=backend) as file:
         return file.get_tensors()

@@ -19,11 +19,11 @@ from typing import Any
 import torch
 
 from ._arrays import TorchArrays
-from ._dtypes import CODES
+from ._dtypes import STORED_NAMES
 from ._reader import safe_open
 from ._writer import TensorSpec, copy_of, parse, serialize, serialize_file
 
-_TYPES = {code: getattr(torch, name) for name, code in CODES.items() if hasattr(torch, name)}
+_TYPES = {stored: getattr(torch, name) for name, stored in STORED_NAMES.items() if hasattr(torch, name)}
 _SIZE = {dtype: torch.empty(0, dtype=dtype).element_size() for dtype in _TYPES.values()}
 
 
@@ -60,8 +60,8 @@ def load_file(
 ) -> dict[str, torch.Tensor]:
     """The tensors of a safetensors file on a device, in the order of their data.
 
-    On the CPU, the backend "mmap" returns private pages of the file, and "pread" memory of its own: see
-    `safe_open`.
+    On the CPU, with the backend "mmap", the tensors are private pages of the file; with "pread", every tensor has
+    memory of its own: see `safe_open`.
     """
     with safe_open(filename, framework="pt", device=device, backend=backend) as file:
         return file.get_tensors()

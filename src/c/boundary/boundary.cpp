@@ -71,7 +71,7 @@ struct ErrorParts {
   std::size_t bytes = sizeof(ht_error);
 };
 
-// An `internal` error without its message if memory for the message cannot be allocated.
+// Returns an `internal` error with the message, or without it if memory for the message cannot be allocated.
 Error internal_error(const char* message) noexcept {
   try {
     return {ErrorCode::internal, "", message};

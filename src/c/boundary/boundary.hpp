@@ -36,18 +36,19 @@ ht_status call(ht_error** error, const Body& body) noexcept {
   }
 }
 
-/// Checks a required pointer: fails with `bad_state` if `is_given` is false. `name` is the argument in the
-/// message.
+// In the checks below, `name` is the name of the argument for the error message.
+
+/// Checks a required pointer: fails with `bad_state` if `is_given` is false.
 [[nodiscard]] Result<void> require(bool is_given, std::string_view name);
 
 /// Fails with `bad_state` unless `number` is a value of the enumeration, 0 to `max`.
 [[nodiscard]] Result<void> check_choice(int number, int max, std::string_view name);
 
-/// Fails with `out_of_bounds` unless `index` < `size`. `noun` is the plural noun for the items in the
-/// message.
+/// Fails with `out_of_bounds` unless `index` < `size`. `noun` names the items of the list in the error
+/// message, in the plural.
 [[nodiscard]] Result<void> check_position(std::size_t index, std::size_t size, std::string_view noun);
 
-/// Returns the text argument `name`, borrowed. A size of 0 means that the text ends at its first NUL. Fails
+/// Returns the text of an argument, borrowed. A size of 0 means that the text ends at its first NUL. Fails
 /// with `bad_state` if `data` is NULL.
 [[nodiscard]] Result<std::string_view> text_of(const char* data, std::size_t size, std::string_view name);
 

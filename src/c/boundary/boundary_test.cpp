@@ -22,7 +22,7 @@ TEST_F(Boundary, status_names_are_those_of_the_codes) {
   }
 }
 
-TEST_F(Boundary, type_names_are_those_of_the_library) {
+TEST_F(Boundary, type_names_are_those_of_the_cpp_library) {
   std::set<std::string> names;
   for (const auto& dtype : library_dtypes()) names.insert(ht_type_name(static_cast<ht_type>(dtype.tag)));
   for (const auto& encoding : library_encodings())
@@ -39,9 +39,9 @@ TEST_F(Boundary, type_names_are_those_of_the_library) {
   EXPECT_EQ(ht_type_from_name(nullptr), HT_TYPE_UNKNOWN);
 }
 
-TEST_F(Boundary, version_is_that_of_the_library) { EXPECT_EQ(ht_version(), library_version); }
+TEST_F(Boundary, version_is_that_of_the_cpp_library) { EXPECT_EQ(ht_version(), library_version); }
 
-TEST_F(Boundary, error_has_the_facts_of_the_library) {
+TEST_F(Boundary, error_equals_the_error_of_the_cpp_function) {
   ht_model* model = nullptr;
   ht_error* error = nullptr;
   ASSERT_EQ(ht_model_open(path("missing.ht").c_str(), nullptr, &model, &error), HT_OPEN_FAILED);
@@ -272,7 +272,7 @@ TEST_F(Boundary, fields_of_later_versions_are_zero) {
   EXPECT_EQ(failed_.rule(), "fields_of_later_versions_are_zero");
 }
 
-TEST_F(Boundary, fields_of_later_versions_are_filled_with_zeros) {
+TEST_F(Boundary, output_fields_of_later_versions_are_set_to_zero) {
   const auto model = small_model();
   Later<ht_tensor_info> info;
   info.field = 7;
@@ -306,7 +306,7 @@ TEST_F(Boundary, index_is_within_the_list) {
   EXPECT_EQ(ht_model_at(model.get(), SIZE_MAX, &tensor, failed_.out()), HT_OUT_OF_BOUNDS);
 }
 
-TEST_F(Boundary, crc64_is_that_of_the_library) {
+TEST_F(Boundary, crc64_of_consecutive_pieces_is_that_of_the_whole) {
   EXPECT_EQ(ht_crc64nvme("123456789", 9, 0), 0xae8b14860a799888U);
   EXPECT_EQ(ht_crc64nvme("6789", 4, ht_crc64nvme("12345", 5, 0)), 0xae8b14860a799888U);
   EXPECT_EQ(ht_crc64nvme_combine(ht_crc64nvme("12345", 5, 0), ht_crc64nvme("6789", 4, 0), 4),

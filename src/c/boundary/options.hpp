@@ -32,7 +32,8 @@ namespace ht::c {
 /// Returns the type of a tag. Its name is empty if the library lacks the type.
 [[nodiscard]] ElementType element_type(DTypeTag dtype, EncodingTag encoding) noexcept;
 [[nodiscard]] ElementType element_type(ht_type type) noexcept;
-/// Returns the type. Fails with `bad_dtype` if the library lacks it; `name` is the argument in the message.
+/// Returns the type. Fails with `bad_dtype` if the library lacks it; `name` is the name of the argument for
+/// the error message.
 [[nodiscard]] Result<ElementType> known_type(ht_type type, std::string_view name);
 /// Returns the tag of a dense type. Also fails with `bad_dtype` for a block encoding.
 [[nodiscard]] Result<DTypeTag> known_dtype(ht_type type, std::string_view name);

@@ -36,14 +36,15 @@ std::string type_text(const MetaValue& value) {
                : std::string(to_string(value.type()));
 }
 
-// The columns for a key so that it fits in `columns` together with its value, given both widths. The value is
-// shortened first, down to half of the columns.
-std::size_t columns_of_key(std::size_t key, std::size_t value, std::size_t columns) {
-  return std::min(key, std::max(columns - std::min(value, columns), columns - columns / 2));
+// Returns how many of `columns` the key gets; its value gets the rest. If both do not fit, the value is
+// shortened first, but not to less than half of `columns`; then the key is shortened.
+std::size_t columns_of_key(std::size_t key_width, std::size_t value_width, std::size_t columns) {
+  return std::min(key_width, std::max(columns - std::min(value_width, columns), columns - columns / 2));
 }
 
 std::string short_text(std::string_view text) {
-  // A character has at most four bytes, so a character that is cut here is not shown.
+  // A character has at most four bytes, so the prefix has at least 60 whole characters. A character that the
+  // end of the prefix splits comes after them and is not shown.
   std::string shown = printable(text.substr(0, 4 * max_characters + 4));
   std::string_view rest = shown;
   for (std::size_t characters = 0; !rest.empty() && characters < max_characters; ++characters) {

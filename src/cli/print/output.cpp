@@ -96,7 +96,7 @@ Exit run_for_paths(const std::vector<std::string>& paths, const PathAction& acti
   for (const auto& path : paths) {
     if (is_document && &path != &paths.front()) print(",");
     block = {.frame = frame, .opening = opening_of(path, frame)};
-    const auto outcome = is_interrupted() ? fail(interruption("not started").at_path(path))
+    const auto outcome = is_interrupted() ? fail(interruption("this path was not processed").at_path(path))
                                           : run_for_path(path, action, common);
     const Exit status = outcome ? *outcome : report(outcome.error(), common.is_json());
     block = {.has_printed = true};
@@ -163,20 +163,21 @@ Exit report(const Error& error, bool json) {
     print(fmt::format("{}\"error\":{{{}}}}}\n", block.is_object_open ? "," : "{", json_members(error)));
     block.is_object_open = false;
   } else {
-    // Within other JSON, the error goes to stderr.
+    // Text, or JSON that is incomplete and cannot take the error.
     print_diagnostic(error);
   }
   return error.code() == ErrorCode::cancelled ? Exit::interrupted : Exit::failure;
 }
 
-Exit print_negative(const Error& error, const Common& common) {
+Exit report_negative_answer(const Error& error, const Common& common) {
   static_cast<void>(report(error, common.is_json()));
-  return Exit::negative;
+  return Exit::negative_answer;
 }
 
 Error stale_seal_warning(const std::filesystem::path& seal) {
   const auto folder = seal.has_parent_path() ? seal.parent_path() : std::filesystem::path(".");
-  return Error(ErrorCode::bad_seal, "seal_covers_the_new_file", "seal has the checksums of a replaced file")
+  return Error(ErrorCode::bad_seal, "seal_covers_the_new_file",
+               "seal is out of date: it has the checksums of a file that was replaced")
       .at_path(seal.native())
       .with_hint(fmt::format("renew it: htensor seal --force {}", folder.native()));
 }

@@ -87,15 +87,17 @@ void append_shape(OutputBuffer& out, std::span<const std::int64_t> dims, std::st
 /// Appends formatted text, as the overloads for other buffers in text.hpp do.
 void vappend_text(OutputBuffer& out, fmt::string_view format, fmt::format_args args);
 
-/// Prepares the output for `report` if an error ends it between two elements of a list. If nothing was
-/// printed yet, drops the buffered text. Otherwise keeps it; with `is_json`, also closes the list, which is
-/// the last array of an object, and `report` then adds the error as the last key of that object.
+/// Call this function before `report` if an error occurs between two elements of a list. If nothing was
+/// printed yet, discards the buffered text. Otherwise keeps that text. With `is_json`, the list must be the
+/// value of a key of the printed object: this function closes the list, and `report` then adds the error as
+/// the last key of the object.
 void end_list_early(OutputBuffer& out, bool is_json);
 
 /// Writes a line to stderr, and below it the hint unless the hint is empty.
 void print_diagnostic(std::string_view line, std::string_view hint);
-/// Reports an error that ends the verb: on stderr or as JSON. In JSON it is an object, the last key of an
-/// object that was printed in part, or a line after complete ones.
+/// Reports an error that ends the verb: on stderr or, with `json`, on stdout. On stdout, it is the last key
+/// of an object that was printed in part (see `end_list_early`). If nothing or only complete lines were
+/// printed, it is an object of its own. After other incomplete output, it goes to stderr.
 [[nodiscard]] Exit report(const Error& error, bool json);
 
 }  // namespace ht::cli

@@ -65,7 +65,7 @@ Result<void> check_no_config(const SynthArguments& options) {
   const auto path = config_path(options);
   std::error_code unknown;
   if (!std::filesystem::exists(path, unknown)) return {};
-  return fail(Error(ErrorCode::already_exists, "config_does_not_exist", "file already exists")
+  return fail(Error(ErrorCode::already_exists, "config_path_is_free", "file already exists")
                   .at_path(path.string())
                   .with_hint("choose another folder for OUT, or replace both files with --force"));
 }

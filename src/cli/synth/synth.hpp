@@ -74,8 +74,8 @@ struct Plan {
 /// The tensors of a preset. `dtype` is spelled as in safetensors; empty for the preset's default or fixed
 /// types. `has_metadata` is whether the target format stores typed metadata: llama-tiny then has llama.cpp's
 /// names and metadata, and also takes Q8_0 and Q4_K_M. `bytes` is the approximate size; nullopt for the size
-/// of the real model. `stem` names the only tensor of a matrix. `bad_dtype` for an unknown dtype,
-/// `size_overflow` for a size near or above 2^63 bytes or elements.
+/// of the real model. `stem` is the name of the only tensor of the preset "matrix". `bad_dtype` for an
+/// unknown dtype, `size_overflow` for a size near or above 2^63 bytes or elements.
 [[nodiscard]] Result<Plan> plan_of(std::string_view preset, std::string_view dtype,
                                    std::optional<std::uint64_t> bytes, const std::string& stem,
                                    bool has_metadata);
@@ -93,10 +93,10 @@ struct TensorPlace {
 [[nodiscard]] DataSource synth_data(const std::vector<TensorPlace>& places, std::uint64_t seed, bool sparse,
                                     WorkWithBar& work);
 
-/// Fills whole blocks of a ggml encoding with the values of a seed from element `first` on. They decode to
-/// weights of a realistic distribution, times `scale`. `unsupported_encoding` for all but Q8_0, Q4_K and
-/// Q6_K.
-[[nodiscard]] Result<void> fill_blocks(EncodingTag encoding, std::uint64_t seed, std::uint64_t first,
+/// Fills whole blocks of a ggml encoding with pseudorandom values. `seed` determines a sequence of values,
+/// and the first element gets the value at `position`. Blocks decode to weights of a realistic distribution,
+/// times `scale`. `unsupported_encoding` for all but Q8_0, Q4_K and Q6_K.
+[[nodiscard]] Result<void> fill_blocks(EncodingTag encoding, std::uint64_t seed, std::uint64_t position,
                                        MutableBytes blocks, float scale = 1);
 
 }  // namespace ht::cli

@@ -80,10 +80,10 @@ typename D::Element element(std::uint64_t random, float scale = 1, float middle 
 }
 
 template <class D>
-Result<void> fill(const Values& values, std::uint64_t seed, std::uint64_t first, std::uint64_t count,
+Result<void> fill(const Values& values, std::uint64_t seed, std::uint64_t position, std::uint64_t count,
                   MutableBytes into) {
   auto tensor = HT_TRY(Tensor<D, Rank<1>>::over(HT_TRY(Storage::borrowed(into)), Rank<1>(count)));
-  std::uint64_t state = seed + first * random_step;
+  std::uint64_t state = seed + position * random_step;
   const float middle = values.has_mean_one ? 1.0F : 0.0F;
   if constexpr (is_narrow_float<D>) {
     if (!values.has_mean_one && (is_used_with_scale<D> || values.scale == 1.0F)) {
@@ -96,16 +96,19 @@ Result<void> fill(const Values& values, std::uint64_t seed, std::uint64_t first,
   return {};
 }
 
-// `index` is the position of the first element in its tensor, `first` its position in all tensors.
-Result<void> fill(const StorageType& type, const Values& values, std::uint64_t seed, std::uint64_t index,
-                  std::uint64_t first, std::uint64_t count, MutableBytes into) {
+// `index_in_tensor` is the index of the first element; `position` is its index over all tensors, which
+// selects the values of `seed`.
+Result<void> fill(const StorageType& type, const Values& values, std::uint64_t seed,
+                  std::uint64_t index_in_tensor, std::uint64_t position, std::uint64_t count,
+                  MutableBytes into) {
   if (!values.exact.empty()) {
     for (std::uint64_t i = 0; i < count; ++i)
-      store_le(into.subspan(i * sizeof(float)), values.exact[index + i]);
+      store_le(into.subspan(i * sizeof(float)), values.exact[index_in_tensor + i]);
     return {};
   }
-  if (type.encoding != EncodingTag::dense) return fill_blocks(type.encoding, seed, first, into, values.scale);
-  return visit_dtype(type.dtype, [&]<class D>(D) { return fill<D>(values, seed, first, count, into); });
+  if (type.encoding != EncodingTag::dense)
+    return fill_blocks(type.encoding, seed, position, into, values.scale);
+  return visit_dtype(type.dtype, [&]<class D>(D) { return fill<D>(values, seed, position, count, into); });
 }
 
 // Standard deviation of the 16 bits of `bell`.
@@ -114,7 +117,7 @@ constexpr float bell_deviation = 9459.0F;
 // The random numbers of one block: one for each element, and others for the scales.
 class BlockRandom {
  public:
-  BlockRandom(std::uint64_t seed, std::uint64_t first) : elements_(seed + first * random_step) {}
+  BlockRandom(std::uint64_t seed, std::uint64_t position) : elements_(seed + position * random_step) {}
 
   // A quantized element of `bits` bits, approximately normal around the middle of the range.
   [[nodiscard]] unsigned quant(std::uint64_t element, int bits) const {
@@ -201,13 +204,13 @@ void make_q8_0(const BlockRandom& random, MutableBytes block, float weight_scale
 
 // Consecutive elements of one tensor.
 struct Run {
-  std::uint64_t offset;  // of their bytes in the file
-  std::uint64_t first;   // elements of all tensors before them
-  std::uint64_t before;  // bytes of all tensors before them
+  std::uint64_t offset;           // of the first element in the file
+  std::uint64_t elements_before;  // in its tensor and all tensors before it
+  std::uint64_t bytes_before;     // of these elements
   std::uint64_t count;
   StorageType type;
   Values values;
-  std::uint64_t index;  // of the first element in its tensor
+  std::uint64_t index_in_tensor;  // of the first element
 };
 
 // All elements, or for sparse data the first and last ones, extended to whole groups.
@@ -217,34 +220,35 @@ std::vector<Run> runs_of(const std::vector<TensorPlace>& places, bool sparse) {
   const std::uint64_t first_end = sparse ? sparse_elements : total;
   const std::uint64_t last_begin = total - std::min(total, sparse_elements);
   std::vector<Run> runs;
-  std::uint64_t first = 0;
-  std::uint64_t before = 0;
+  std::uint64_t elements_before = 0;
+  std::uint64_t bytes_before = 0;
   for (const auto& [offset, elements, type, values] : places) {
     // Maps `element`, an index over all tensors, to an index in this tensor: the start of the first group at
     // or after `element`.
     const auto group_at = [&](std::uint64_t element) {
       const std::uint64_t groups =
-          (element - std::min(element, first) + type.group_elements - 1) / type.group_elements;
+          (element - std::min(element, elements_before) + type.group_elements - 1) / type.group_elements;
       return std::min(groups * type.group_elements, elements);
     };
     const auto add = [&](std::uint64_t begin, std::uint64_t end) {
       const std::uint64_t bytes = type.bytes_for(begin);
       if (begin < end)
-        runs.push_back({offset + bytes, first + begin, before + bytes, end - begin, type, values, begin});
+        runs.push_back({offset + bytes, elements_before + begin, bytes_before + bytes, end - begin, type,
+                        values, begin});
     };
     const std::uint64_t head = group_at(first_end);
     add(0, head);
     add(std::max(head, group_at(last_begin)), elements);
-    first += elements;
-    before += type.bytes_for(elements);
+    elements_before += elements;
+    bytes_before += type.bytes_for(elements);
   }
   return runs;
 }
 
 }  // namespace
 
-Result<void> fill_blocks(EncodingTag encoding, std::uint64_t seed, std::uint64_t first, MutableBytes blocks,
-                         float scale) {
+Result<void> fill_blocks(EncodingTag encoding, std::uint64_t seed, std::uint64_t position,
+                         MutableBytes blocks, float scale) {
   const auto facts = find_encoding(encoding).value_or(Encoding{});
   const auto make = facts.name == "Q4_K"   ? make_q4_k
                     : facts.name == "Q6_K" ? make_q6_k
@@ -255,8 +259,8 @@ Result<void> fill_blocks(EncodingTag encoding, std::uint64_t seed, std::uint64_t
                       fmt::format("cannot generate blocks of {}", facts.name))
                     .with_hint("use Q8_0, Q4_K or Q6_K"));
   }
-  for (; !blocks.empty(); blocks = blocks.subspan(facts.block_bytes), first += facts.block_elements)
-    make(BlockRandom(seed, first), blocks.first(facts.block_bytes), scale);
+  for (; !blocks.empty(); blocks = blocks.subspan(facts.block_bytes), position += facts.block_elements)
+    make(BlockRandom(seed, position), blocks.first(facts.block_bytes), scale);
   return {};
 }
 
@@ -270,19 +274,19 @@ DataSource synth_data(const std::vector<TensorPlace>& places, std::uint64_t seed
       return fail(interruption(fmt::format("{} of {} bytes written, no file changed", done, total)));
     if (next == runs.size()) return std::nullopt;
     auto& run = runs[next];
-    work.update({.done_bytes = run.before, .total_bytes = total});
+    work.update({.done_bytes = run.bytes_before, .total_bytes = total});
     const std::uint64_t count = std::min(run.count, piece_elements);
     const std::uint64_t bytes = run.type.bytes_for(count);
     // The bits after the last element are zero.
     buffer.assign(static_cast<std::size_t>(bytes), std::byte{});
-    HT_TRY(fill(run.type, run.values, seed, run.index, run.first, count, buffer));
+    HT_TRY(fill(run.type, run.values, seed, run.index_in_tensor, run.elements_before, count, buffer));
     const DataPiece piece{run.offset, buffer};
     run.offset += bytes;
-    run.first += count;
-    run.before += bytes;
+    run.elements_before += count;
+    run.bytes_before += bytes;
     run.count -= count;
-    run.index += count;
-    done = run.before;
+    run.index_in_tensor += count;
+    done = run.bytes_before;
     if (run.count == 0) ++next;
     return piece;
   };

@@ -296,11 +296,11 @@ TEST_F(SynthTiny, has_names_and_config_of_transformers_in_safetensors) {
     EXPECT_THAT(config, HasSubstr(part));
 }
 
-TEST_F(SynthTiny, config_does_not_exist) {
+TEST_F(SynthTiny, config_path_is_free) {
   make_model("--config", "a.safetensors");
   const auto outcome = run("synth b.safetensors --preset llama-tiny --config --json");
   EXPECT_EQ(outcome.status, 2);
-  EXPECT_THAT(outcome.out, HasSubstr(R"("rule":"config_does_not_exist")"));
+  EXPECT_THAT(outcome.out, HasSubstr(R"("rule":"config_path_is_free")"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "b.safetensors"));
   EXPECT_EQ(run("synth b.safetensors --preset llama-1b --sparse --config --force").status, 0);
   EXPECT_THAT(text_of("config.json"), HasSubstr(R"("num_attention_heads": 32)"));

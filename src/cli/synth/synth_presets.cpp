@@ -309,7 +309,8 @@ Transformer fitted(double bytes) {
   Transformer model = scaled_blocks(largest_scale([&](double scale) { return fits(scaled_blocks(scale)); }));
   // A layer of whole blocks has at least 200 KB, so a small model has fewer layers.
   while (model.layers > 1 && !fits(model)) --model.layers;
-  // Rows grow by whole blocks, so much of the size may be left; the other dimensions use it.
+  // Rows are whole blocks, so the model may be much smaller than `bytes`. Enlarges the other dimensions to
+  // use the rest.
   const auto with_same_rows = [&](double scale) {
     Transformer other = scaled_blocks(scale);
     other.layers = model.layers;
@@ -374,7 +375,8 @@ Word word_of(std::uint64_t number) {
   return word;
 }
 
-// Every second token begins a word: this is the encoding of the space before it.
+// Every second token is the beginning of a word and starts with this character, which stands for the space
+// before the word (byte pair encoding).
 constexpr std::string_view space = "\u0120";
 
 // Token types of GGUF.

@@ -128,7 +128,7 @@ void append_removed(std::string& out, std::string_view verb, const std::vector<P
   std::vector<std::string> names;
   names.reserve(paths.size());
   for (const auto& path : paths) names.push_back(printable(path.string()));
-  append_text(out, "{} {} file{} of the replaced set: {}\n", verb, names.size(), names.size() == 1 ? "" : "s",
+  append_text(out, "{} {} file{} of the old model: {}\n", verb, names.size(), names.size() == 1 ? "" : "s",
               name_list(names));
 }
 
@@ -153,7 +153,7 @@ std::string loss_text(const Loss& loss) {
   const std::string name = printable(loss.name);
   if (loss.kind == Loss::Kind::raw_bytes) return fmt::format("kept as raw bytes: '{}' {}", name, loss.change);
   if (loss.kind == Loss::Kind::rounding) return fmt::format("rounded: '{}' {}", name, loss.change);
-  if (loss.is_tensor) return fmt::format("metadata dropped: the note of tensor '{}'", name);
+  if (loss.is_tensor) return fmt::format("metadata dropped: the metadata of tensor '{}'", name);
   return fmt::format("metadata dropped: '{}'", name);
 }
 
@@ -246,7 +246,7 @@ Result<Exit> convert_model(ConvertArguments& options, const Common& common) {
   const ApplyOptions& apply_options = options.apply;
   if (options.convert.format.empty()) HT_TRY(format_for(options.paths.back()));
   auto planned = plan_conversion(model, options.paths.back(), options.convert);
-  // The error of a pattern that matches no tensor names the first source.
+  // If a pattern matches no tensor, the error gets the path of the first source.
   if (!planned && planned.error().code() == ErrorCode::not_found)
     return fail(std::move(planned).error().at_path(options.paths.front()));
   const auto plan = HT_TRY(planned);
@@ -266,7 +266,7 @@ Result<Exit> convert_model(ConvertArguments& options, const Common& common) {
     print(json ? plan_json(plan, model, checked->removed()) : plan_text(plan, model, checked->removed()));
     print_warnings(plan.warnings, common);
     if (loss && !json) print_diagnostic(*loss);
-    return loss ? Exit::negative : Exit::good;
+    return loss ? Exit::negative_answer : Exit::good;
   }
   WorkWithBar work(common);
   const auto converted = HT_TRY((*std::move(checked)).apply(work.options()));
@@ -302,14 +302,15 @@ Action register_convert(CLI::App& verb) {
   add_texts(verb, "--rename A=B", options->renames, "Rename tensors; * in A and B stands for the same text");
   add_texts(
       verb, "--cast GLOB=DTYPE", options->casts,
-      "Change the dtype of tensors; a wildcard leaves out integers if DTYPE is floating-point, and comes "
-      "after exact names, also those of --quantize");
+      "Change the dtype of tensors. A GLOB with wildcards does not select integers and booleans if DTYPE "
+      "is floating-point; an exact name in --cast or --quantize has priority");
   add_flag(verb, "--round", options->apply.round, "Allow --cast to round values that DTYPE does not hold");
   add_choice_flag(
       verb, "--dequantize", options->convert.dequantize, {"F32", "F16", "BF16"},
       "Decode block encodings to F32, or to F16 or BF16 with --dequantize=F16 or --dequantize=BF16");
   add_texts(verb, "--quantize GLOB=ENCODING", options->quantizes,
-            "Encode floating-point tensors; a wildcard leaves out norms, biases and 1-D tensors");
+            "Encode floating-point tensors as blocks. A GLOB with wildcards does not select norms, biases, "
+            "splats, 1-D tensors and tensors whose rows are not whole blocks");
   add_size(verb, "--align N", options->convert.alignment, "Align data to multiples of this power of two");
   add_flag(verb, "--canonical", options->convert.canonical,
            "Order tensors as the format's reference writer does instead of as in SRC");

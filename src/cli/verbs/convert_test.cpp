@@ -158,7 +158,9 @@ TEST_F(CliConvert, seal_covers_the_new_file) {
   EXPECT_EQ(exported.status, 0) << exported.err;
   EXPECT_TRUE(is_json(exported.out)) << exported.out;
   EXPECT_THAT(exported.out, HasSubstr(key));
-  EXPECT_THAT(exported.err, HasSubstr("model.htseal: seal has the checksums of a replaced file"));
+  EXPECT_THAT(
+      exported.err,
+      HasSubstr("model.htseal: seal is out of date: it has the checksums of a file that was replaced"));
 }
 
 TEST_F(CliConvert, merges_several_sources) {
@@ -183,7 +185,7 @@ TEST_F(CliConvert, names_the_old_shards_that_it_removes) {
   EXPECT_THAT(plan.out, HasSubstr("would remove "));
   const auto done = run("convert m.safetensors s.safetensors --shard-size 5M --force");
   EXPECT_EQ(done.status, 0) << done.err;
-  EXPECT_THAT(done.out, HasSubstr("files of the replaced set: s-00001-of-"));
+  EXPECT_THAT(done.out, HasSubstr("files of the old model: s-00001-of-"));
   EXPECT_EQ(hashes("s.safetensors.index.json"), hashes("m.safetensors"));
   const auto repeated = run("convert m.safetensors s.safetensors --shard-size 3M --force --json");
   EXPECT_TRUE(is_json(repeated.out));
@@ -267,11 +269,11 @@ TEST_F(CliConvert, dry_run_fails_like_the_conversion) {
   EXPECT_EQ(run("convert m.safetensors nowhere/m.irpa --dry-run").status, 2);
 }
 
-TEST_F(CliConvert, module_does_not_exist) {
+TEST_F(CliConvert, module_path_is_free) {
   testing::write_file(folder_ / "m.mlir", std::vector<std::byte>(3));
-  const auto refused = run("convert m.safetensors n.irpa --emit-mlir m.mlir");
+  const auto refused = run("convert m.safetensors n.irpa --emit-mlir m.mlir --json");
   EXPECT_EQ(refused.status, 2);
-  EXPECT_THAT(refused.err, HasSubstr("m.mlir"));
+  EXPECT_THAT(refused.out, HasSubstr(R"("rule":"module_path_is_free","path":"m.mlir")"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "n.irpa")) << "nothing was written";
 }
 

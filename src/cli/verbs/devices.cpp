@@ -39,7 +39,8 @@ Action register_devices(CLI::App& /*verb*/) {
       print(fmt::format("{{\"devices\":{}}}\n", json_list(all, json_of)));
       return Exit::good;
     }
-    std::vector<std::vector<std::string>> lines{{"device", "memory", "dtypes", "slices", "hardware"}};
+    std::vector<std::vector<std::string>> lines{
+        {"device", "memory", "dtype count", "operation groups", "hardware"}};
     for (const auto& device : all) {
       lines.push_back({device.name, device.memory == 0 ? "" : size_text(device.memory),
                        fmt::to_string(device.dtypes.size()), joined(device.slices),

@@ -66,7 +66,8 @@ void print_json_lines(OutputBuffer& out, const Differences& found) {
 }
 
 std::string describe_tensor(const Model& model, const Rows& rows, std::string_view name) {
-  // Two single tensors that are named by their files are compared despite their different names.
+  // diff compares the only tensors of two `.ht` or `.npy` files despite their names, which are those of the
+  // files. So a name that is not found means the only tensor, at position 0.
   const Row row = rows.at(model.catalog().find(name).value_or(0));
   return row.entry.is_typed() ? type_text(row) : byte_count_text(row.entry.bytes);
 }
@@ -106,7 +107,7 @@ void print_tensors(OutputBuffer& out, const Differences& found, const Model& a, 
 }
 
 void print_metadata(OutputBuffer& out, const Differences::Metadata& found, const Model& a, const Model& b) {
-  if (found.empty()) return;
+  if (found.is_same()) return;
   Table table(out, {{.title = "metadata", .shortens = true},
                     {.title = "differs in"},
                     {.title = "A", .shortens = true},
@@ -162,7 +163,7 @@ Result<Exit> diff(const DiffArguments& options, const Common& common) {
     print_metadata(out, found.metadata, a, b);
     out += summary(found, options);
   }
-  return found.is_same() ? Exit::good : Exit::negative;
+  return found.is_same() ? Exit::good : Exit::negative_answer;
 }
 
 }  // namespace

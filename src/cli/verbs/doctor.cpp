@@ -88,7 +88,7 @@ Result<Exit> diagnose_path(const std::string& path, const Common& common) {
   } else {
     print(common.json ? json_findings(findings, path) : findings_text(findings, common.quiet));
   }
-  return problems.empty() ? Exit::good : Exit::negative;
+  return problems.empty() ? Exit::good : Exit::negative_answer;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // load: loads all of a model and reports the rate, the strategy and the reason for choosing it.
 //
-// plan: the memory that each strategy needs, computed from the headers only, and whether the model fits.
+// plan: the memory that each strategy needs, computed from the headers only, and whether the model fits into
+// the budget.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -104,7 +105,7 @@ std::string human_text(const Report& report, bool quiet) {
 struct MemoryPlan {
   /// All tensors: in the process's own memory with `read`, in the page cache with `mapped`.
   std::uint64_t all = 0;
-  /// The ring, whose size does not depend on the model.
+  /// The ring of `staged`, at most as large as all tensors.
   std::uint64_t staged = 0;
   std::uint64_t largest = 0;
   std::uint64_t budget = 0;
@@ -124,7 +125,7 @@ Result<MemoryPlan> plan_memory(const LoadArguments& options, const Common& commo
   // Tensors may share bytes, which a load counts once.
   rows->sort("offset");
   std::uint32_t file = 0;
-  std::uint64_t counted_end = 0;  // of the bytes of this file that are counted
+  std::uint64_t counted_end = 0;  // end of the bytes of the current file that were counted
   HT_TRY(rows->for_each([&](const Row& row) {
     const Entry& entry = row.entry;
     if (entry.is_splat()) return;
@@ -175,7 +176,9 @@ Action register_load(CLI::App& verb) {
   auto& load = options->load;
   add_path(verb, options->path);
   add_choice(verb, "--strategy", options->strategy, {"automatic", "mapped", "read", "staged"},
-             "Loading strategy; default: automatic");
+             "mapped: map the files and bring their pages into the page cache; read: copy the tensors into "
+             "memory of the process; staged: read all bytes once through small buffers and keep none; "
+             "automatic (default): one of these, by budget, page cache and file system");
   add_size(verb, "--budget SIZE", load.budget_bytes, "Memory limit; default: 7/8 of the available memory");
   add_flag(verb, "--drop-after", load.drop_after, "Drop the files from the page cache afterwards");
   add_flag(verb, "--verify", load.verify, "Check each byte against the seal while it is loaded");
@@ -188,7 +191,7 @@ Action register_load(CLI::App& verb) {
     load_options.work = work.options();
     const auto loaded = load_model(model, load_options);
     if (!loaded && is_negative_answer(loaded.error(), load_options.verify))
-      return print_negative(loaded.error(), common);
+      return report_negative_answer(loaded.error(), common);
     const auto report = HT_TRY(loaded);
     print(common.is_json() ? json_text(report) : human_text(report, common.quiet));
     return Exit::good;
@@ -204,7 +207,7 @@ Action register_plan(CLI::App& verb) {
   return [options](const Common& common) -> Result<Exit> {
     const auto plan = HT_TRY(plan_memory(*options, common));
     print(common.is_json() ? json_text(plan) : human_text(plan));
-    return plan.fits() ? Exit::good : Exit::negative;
+    return plan.fits() ? Exit::good : Exit::negative_answer;
   };
 }
 

@@ -141,7 +141,8 @@ std::vector<std::string> json_paths_of(const Model& model) {
   return paths;
 }
 
-// Appends the whole row after the separator, or nothing if the statistics cannot be computed.
+// Appends the separator and the row, or nothing if the values cannot be read. "stats" is null if the values
+// are not real numbers.
 Result<void> append_json_row(OutputBuffer& out, std::string_view separator, const Row& row,
                              const std::vector<std::string>& paths, RowStatistics& statistics) {
   std::optional<Statistics> facts;
@@ -420,7 +421,8 @@ Action register_ls(CLI::App& verb) {
   add_flag(verb, "--metadata", options->metadata,
            "Show metadata in full; default: long values are shortened");
   add_flag(verb, "--no-metadata", options->no_metadata, "Omit metadata (null in JSON)");
-  add_flag(verb, "--headers-only", options->allow_incomplete, "Also list a file whose data is incomplete");
+  add_flag(verb, "--headers-only", options->allow_incomplete,
+           "Also list a model with complete headers and incomplete data, such as a partial download");
   add_flag(verb, "--stats", options->stats,
            "Read all values: min, max, mean, std, zeros, NaN and Inf of each tensor");
   add_check(verb, [options]() -> std::string {

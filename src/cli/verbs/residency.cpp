@@ -46,7 +46,8 @@ struct ResidencyTotals {
           "or can write to it";
     }
     if (splat_bytes != 0)
-      append_text(out, "; {} in splats, which are not stored", byte_count_text(splat_bytes));
+      append_text(out, "; {} in splats (tensors stored as one repeated pattern)",
+                  byte_count_text(splat_bytes));
     return out;
   }
 };

@@ -51,8 +51,10 @@ TEST_F(Cli, residency_counts_the_bytes_of_a_splat_as_ls_does) {
   EXPECT_THAT(all.out,
               HasSubstr(R"({"name":"t","bytes":1048576,"cached_bytes":1048576}],"cached_bytes":1048576})"));
   EXPECT_THAT(run("ls m.irpa --json").out, HasSubstr(R"("total_bytes":2097152)"));
-  EXPECT_THAT(run("residency m.irpa").out,
-              HasSubstr("1M of 1M in the page cache (100%); 1M in splats, which are not stored\n"));
+  EXPECT_THAT(
+      run("residency m.irpa").out,
+      HasSubstr(
+          "1M of 1M in the page cache (100%); 1M in splats (tensors stored as one repeated pattern)\n"));
 }
 
 // Without its capabilities, root is an ordinary user of a file that it does not own.

@@ -37,7 +37,7 @@ Result<Exit> seal(const std::string& path, const SealArguments& options, const C
                                         .work = work.options(),
                                         .max_splat_bytes = options.max_splat,
                                         .force = options.force});
-  if (!outcome && is_negative_answer(outcome.error())) return print_negative(outcome.error(), common);
+  if (!outcome && is_negative_answer(outcome.error())) return report_negative_answer(outcome.error(), common);
   const auto sealed = HT_TRY(outcome);
   const auto hex = to_hex(sealed.digest);
   if (common.is_json()) {
@@ -134,7 +134,7 @@ std::string human_text(const Verification& found, const std::string& path, doubl
     out += table(cells, {2, 3}) + "\n";
   }
   const double rate = seconds > 0 ? static_cast<double>(found.checked_bytes) / seconds / 1e9 : 0;
-  // Of a set, only some files may have the verdict.
+  // If the seal covers several files, `found.file` is the first one that has the verdict.
   append_text(out, "{}: {}\n", printable(found.file.empty() ? path : found.file.string()),
               explained(found.verdict));
   append_text(out, "{} checked by {} in {:.3f} s: {:.2f} GB/s{}\n", byte_count_text(found.checked_bytes),
@@ -156,7 +156,7 @@ Result<Exit> print_unverified(const Error& error, const std::string& path, const
   } else {
     print_diagnostic(error);
   }
-  return Exit::negative;
+  return Exit::negative_answer;
 }
 
 Result<Exit> verify(const std::string& path, bool quick, const Common& common) {
@@ -171,7 +171,7 @@ Result<Exit> verify(const std::string& path, bool quick, const Common& common) {
   } else if (!common.quiet || !found->is_intact()) {
     print(human_text(*found, path, elapsed.count()));
   }
-  return found->is_intact() ? Exit::good : Exit::negative;
+  return found->is_intact() ? Exit::good : Exit::negative_answer;
 }
 
 // Registers seal or hash, which differ in one flag.
@@ -185,7 +185,8 @@ Action register_digests(CLI::App& verb, decltype(&seal) run, const std::string& 
              "Digest algorithm; default: crc64nvme, the fastest");
   add_flag(verb, flag, options.get()->*value, description);
   add_size(verb, "--max-splat SIZE", options->max_splat,
-           "Largest splat that xxh3-128 and sha256 hash; default: 1G");
+           "With xxh3-128 and sha256: largest splat (a tensor stored as one repeated pattern) to hash; "
+           "default: 1G");
   const auto run_for_path = [options, run](const auto& path, const Common& common) {
     return run(path, *options, common);
   };
@@ -200,8 +201,11 @@ Action register_seal(CLI::App& verb) {
 }
 
 Action register_hash(CLI::App& verb) {
-  return register_digests(verb, hash, "--per-tensor", &SealArguments::per_tensor,
-                          "Also print the digest of each tensor, which is equal in every format");
+  return register_digests(
+      verb, hash, "--per-tensor", &SealArguments::per_tensor,
+      "Print the digests of the tensors, which are equal in every format: as text, followed by the digest "
+      "of the model (not of its files); with --json, besides those of model and files; "
+      "with --jsonl, alone");
 }
 
 Action register_verify(CLI::App& verb) {

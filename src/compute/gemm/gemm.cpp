@@ -173,7 +173,7 @@ Result<void> multiply_by_kernel(const Matrix<const T>& a, const Matrix<const T>&
                                 const GemmOptions& options) {
   const std::int64_t blocks_down = (c.rows + block_rows - 1) / block_rows;
   const std::int64_t blocks_across = (c.columns + block_columns<T> - 1) / block_columns<T>;
-  const std::int64_t depth = std::min(a.columns, block_depth);
+  const std::int64_t depth = std::min(a.columns, packed_depth);
   const std::int64_t elements_a = depth * round_up(std::min(c.rows, block_rows), max_strip_lines);
   const std::int64_t elements_b = depth * round_up(std::min(c.columns, block_columns<T>), max_strip_lines);
   const auto buffer_bytes = static_cast<std::size_t>(round_up(elements_a + elements_b, 64)) * sizeof(T);

@@ -1,7 +1,8 @@
 // Products of matrices in memory, used by `matmul` and `linear`.
 //
-// Uses BLAS if it can be loaded, else the library's own kernel. BLAS requires one stride of 1 and extents
-// that fit an int. Other operands are copied panel by panel, and larger products are split.
+// Uses BLAS, or the library's own kernel if BLAS cannot be loaded or the row stride of the result exceeds an
+// int. BLAS requires one stride of 1 and extents that fit an int. Other operands are copied panel by panel,
+// and larger products are split.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +33,7 @@ struct Matrix {
 struct GemmOptions {
   /// c += a·b instead of c = a·b.
   bool adds = false;
-  /// For packing, and for all work if BLAS cannot be loaded. Null selects the library's pool.
+  /// For packing, and for all work of the library's own kernel. Null selects the library's pool.
   Workers* workers = nullptr;
   /// False selects the library's own kernel.
   bool uses_blas = true;
@@ -43,8 +44,9 @@ struct GemmOptions {
 };
 
 /// c = a·b, where a is m × k, b is k × n and c is m × n. The column stride of c is 1 and its row stride is at
-/// least n. c must not overlap an operand. c = a·bᵀ is `gemm(a, b.transposed(), c)`. The caller guards mapped
-/// operands. `out_of_memory` if a panel cannot be allocated.
+/// least n. c must not overlap an operand. c = a·bᵀ is `gemm(a, b.transposed(), c)`. Operands in mapped
+/// memory require a guarded section of the caller (htensor/base/fault.hpp). `out_of_memory` if a panel cannot
+/// be allocated.
 [[nodiscard]] Result<void> gemm(const Matrix<const float>& a, const Matrix<const float>& b,
                                 const Matrix<float>& c, const GemmOptions& options = {});
 [[nodiscard]] Result<void> gemm(const Matrix<const double>& a, const Matrix<const double>& b,

@@ -87,8 +87,8 @@ void multiply(const KernelBlock<T>& block) {
   constexpr std::int64_t width = tile_columns<T>;
   static_assert(max_strip_lines % width == 0);
   alignas(64) T tile[tile_rows * width];
-  for (std::int64_t first = 0; first < block.depth; first += block_depth) {
-    const std::int64_t depth = block.depth - first < block_depth ? block.depth - first : block_depth;
+  for (std::int64_t first = 0; first < block.depth; first += packed_depth) {
+    const std::int64_t depth = block.depth - first < packed_depth ? block.depth - first : packed_depth;
     const bool adds = block.adds || first > 0;
     pack(block.a + first * block.column_stride_a, block.row_stride_a, block.column_stride_a, block.rows,
          depth, tile_rows, block.packed_a);

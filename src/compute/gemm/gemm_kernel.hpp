@@ -1,12 +1,14 @@
-// The library's own matrix product, for machines without BLAS: computes one block of the result.
+// The library's own kernel for products of matrices, for calls without BLAS: computes one block of the
+// result.
 #pragma once
 
 #include <cstdint>
 
 namespace ht::inline v1::compute {
 
-// Extents of a block that fits the caches: 128 KiB of a in F32, 256 KiB of b in F32 and F64.
-inline constexpr std::int64_t block_depth = 256;
+// A block of c has at most `block_rows` × `block_columns` elements. Its depth is processed in parts of
+// `packed_depth`, so that the packed parts of a (128 KiB in F32) and b (256 KiB) fit the caches.
+inline constexpr std::int64_t packed_depth = 256;
 inline constexpr std::int64_t block_rows = 128;
 template <class T>
 inline constexpr std::int64_t block_columns = 1024 / static_cast<std::int64_t>(sizeof(T));
@@ -26,7 +28,7 @@ struct KernelBlock {
   std::int64_t rows, columns, depth;
   /// c += a·b
   bool adds;
-  /// Buffers for strips of a and b: min(`depth`, `block_depth`) times the padded rows or columns.
+  /// Buffers for strips of a and b: min(`depth`, `packed_depth`) times the padded rows or columns.
   T* packed_a;
   T* packed_b;
 };

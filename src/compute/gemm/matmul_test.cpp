@@ -331,14 +331,14 @@ class UnreadablePage : public fault::Backing {
     // An access beyond the end of the file raises SIGBUS.
     EXPECT_EQ(::ftruncate(file_, static_cast<off_t>(bytes_ - page)), 0);
     memory_ = ::mmap(nullptr, bytes_, PROT_READ, MAP_SHARED, file_, 0);
-    range_ = must(fault::Range::add(bytes(), *this, FaultPolicy::guarded));
+    registration_ = must(fault::Registration::add(bytes(), *this, FaultPolicy::guarded));
     struct sigaction action{};
     action.sa_sigaction = &UnreadablePage::on_fault;
     action.sa_flags = SA_SIGINFO;
     ::sigaction(SIGBUS, &action, &before_);
   }
   ~UnreadablePage() override {
-    range_.remove([] { return true; });
+    registration_.remove([] { return true; });
     ::munmap(memory_, bytes_);
     ::close(file_);
     ::sigaction(SIGBUS, &before_, nullptr);
@@ -367,7 +367,7 @@ class UnreadablePage : public fault::Backing {
   std::size_t bytes_;
   int file_ = ::memfd_create("matrix", 0);
   void* memory_ = nullptr;
-  fault::Range range_;
+  fault::Registration registration_;
   struct sigaction before_{};
 };
 

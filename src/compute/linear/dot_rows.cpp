@@ -1,10 +1,11 @@
 // Kernels for F32 vectors. Highway compiles them once per target, and the processor selects the target.
 //
-// `unpack` widens one step of a row in element order: 8 blocks of Q8_0, one block of another encoding, or 32
-// dense elements. src/values/blocks/decode_reference.hpp has the byte maps. Except for Q8_0, `unpack` scales
-// each element and passes 32 elements at a time to a sink, which multiplies and adds. Scales are not applied
-// to sums of groups: where scale · q and the offset of Q4_K nearly cancel, the error would exceed a bound
-// relative to Σ|row[j] · x[j]|.
+// `add_step` widens one step of a row in element order and adds its products with all vectors to the sums. A
+// step is 8 blocks of Q8_0, one block of another encoding, or 32 dense elements. For Q4_K, Q5_K and Q6_K,
+// `add_part` does this for one part of a step. src/values/blocks/decode_reference.hpp has the byte maps.
+// Except for Q8_0, the functions scale each element and pass 32 elements at a time to a sink, which
+// multiplies and adds. Scales are not applied to sums of groups: where scale · q and the offset of Q4_K
+// nearly cancel, the error would exceed a bound relative to Σ|row[j] · x[j]|.
 #include "compute/linear/dot_rows.hpp"
 
 #include "compute/linear/dot_targets.hpp"
@@ -118,13 +119,13 @@ HT_DOT_INLINE ThirtyTwo floats_at(F8_E4M3, Block b) {
 }
 
 template <class D, std::size_t B>
-HT_DOT_INLINE void unpack(D dtype, Block b, std::size_t at, Sink<B>& sink) {
+HT_DOT_INLINE void add_step(D dtype, Block b, std::size_t at, Sink<B>& sink) {
   sink.add(at, floats_at(dtype, b));
 }
 
 /// Adds the products of a block to the first or the second 16 sums.
 template <std::size_t Half, std::size_t B>
-HT_DOT_INLINE void unpack_q8_0(Block b, std::size_t at, Sink<B>& sink) {
+HT_DOT_INLINE void add_block_q8_0(Block b, std::size_t at, Sink<B>& sink) {
   const Sixteen scale = set_half<16>(b);
   const std::int8_t* const elements = as_int8(b + 2);
   const Sixteen first = to_floats(widen_signed<16>(elements));
@@ -141,10 +142,10 @@ HT_DOT_INLINE void unpack_q8_0(Block b, std::size_t at, Sink<B>& sink) {
 }
 
 template <std::size_t B>
-HT_DOT_INLINE void unpack(Q8_0, Block b, std::size_t at, Sink<B>& sink) {
+HT_DOT_INLINE void add_step(Q8_0, Block b, std::size_t at, Sink<B>& sink) {
   for (std::size_t i = 0; i < q8_0_step_blocks; i += 2) {
-    unpack_q8_0<0>(b + i * Q8_0::block_bytes, at + i * Q8_0::block_elements, sink);
-    unpack_q8_0<1>(b + (i + 1) * Q8_0::block_bytes, at + (i + 1) * Q8_0::block_elements, sink);
+    add_block_q8_0<0>(b + i * Q8_0::block_bytes, at + i * Q8_0::block_elements, sink);
+    add_block_q8_0<1>(b + (i + 1) * Q8_0::block_bytes, at + (i + 1) * Q8_0::block_elements, sink);
   }
 }
 
@@ -153,9 +154,9 @@ template <std::size_t B>
 HT_DOT_INLINE void add_last_blocks(Q8_0, Block b, std::size_t at, std::size_t end, Sink<B>& sink) {
   for (bool is_odd = false; at < end; is_odd = !is_odd) {
     if (is_odd) {
-      unpack_q8_0<1>(b, at, sink);
+      add_block_q8_0<1>(b, at, sink);
     } else {
-      unpack_q8_0<0>(b, at, sink);
+      add_block_q8_0<0>(b, at, sink);
     }
     b += Q8_0::block_bytes;
     at += Q8_0::block_elements;
@@ -183,7 +184,7 @@ HT_DOT_INLINE Sixteen all_nibbles() {
 #endif
 
 template <std::size_t B>
-HT_DOT_INLINE void unpack(Q4_0, Block b, std::size_t at, Sink<B>& sink) {
+HT_DOT_INLINE void add_step(Q4_0, Block b, std::size_t at, Sink<B>& sink) {
   const Sixteen scale = set_half<16>(b);
   const Ints<16> both = widen_unsigned<16>(b + 2);
 #if HWY_TARGET == HWY_AVX3
@@ -197,7 +198,7 @@ HT_DOT_INLINE void unpack(Q4_0, Block b, std::size_t at, Sink<B>& sink) {
 }
 
 template <std::size_t B>
-HT_DOT_INLINE void unpack(MXFP4, Block b, std::size_t at, Sink<B>& sink) {
+HT_DOT_INLINE void add_step(MXFP4, Block b, std::size_t at, Sink<B>& sink) {
   const std::uint32_t exponent = b[0];
   const auto scale =
       set_floats<16>(std::bit_cast<float>(exponent < 2 ? 0x00200000U << exponent : (exponent - 1) << 23));
@@ -297,8 +298,8 @@ template <>
 constexpr std::size_t step_parts<Q4_K> = 4;
 
 template <std::size_t B>
-HT_DOT_INLINE void unpack_part(Q4_K, Block b, const GroupScales& groups, std::size_t part, std::size_t at,
-                               Sink<B>& sink) {
+HT_DOT_INLINE void add_part(Q4_K, Block b, const GroupScales& groups, std::size_t part, std::size_t at,
+                            Sink<B>& sink) {
   const Block nibbles = b + 16 + 32 * part;
   const Ints<16> first = widen_unsigned<16>(nibbles);
   const Ints<16> second = widen_unsigned<16>(nibbles + 16);
@@ -319,8 +320,8 @@ HT_DOT_INLINE void unpack_part(Q4_K, Block b, const GroupScales& groups, std::si
 }
 
 template <std::size_t B>
-HT_DOT_INLINE void unpack_part(Q5_K, Block b, const GroupScales& groups, std::size_t /*part*/, std::size_t at,
-                               Sink<B>& sink) {
+HT_DOT_INLINE void add_part(Q5_K, Block b, const GroupScales& groups, std::size_t /*part*/, std::size_t at,
+                            Sink<B>& sink) {
   alignas(64) std::int8_t elements[256];
   q5_k_elements(b, elements);
   for (std::size_t i = 0; i < 8; ++i) {
@@ -331,8 +332,8 @@ HT_DOT_INLINE void unpack_part(Q5_K, Block b, const GroupScales& groups, std::si
 }
 
 template <std::size_t B>
-HT_DOT_INLINE void unpack_part(Q6_K, Block b, const SixteenScales& scales, std::size_t /*part*/,
-                               std::size_t at, Sink<B>& sink) {
+HT_DOT_INLINE void add_part(Q6_K, Block b, const SixteenScales& scales, std::size_t /*part*/, std::size_t at,
+                            Sink<B>& sink) {
   alignas(64) std::int8_t elements[256];
   q6_k_elements(b, b + 128, elements);
   q6_k_elements(b + 64, b + 160, elements + 128);
@@ -344,7 +345,7 @@ HT_DOT_INLINE void unpack_part(Q6_K, Block b, const SixteenScales& scales, std::
   }
 }
 
-/// Elements and bytes of one call of `unpack`.
+/// Elements and bytes of one step of a row.
 template <class T>
 constexpr std::size_t step_elements() {
   if constexpr (std::is_same_v<T, Q8_0>) {
@@ -392,7 +393,7 @@ struct Sinks {
       for (; at + step <= columns; at += step) {
         ahead.template step<bytes>(rows, offset);
 #pragma GCC unroll 4
-        for (std::size_t r = 0; r < R; ++r) unpack(type, rows[r] + offset, from + at, row[r]);
+        for (std::size_t r = 0; r < R; ++r) add_step(type, rows[r] + offset, from + at, row[r]);
         offset += bytes;
       }
     } else {
@@ -409,7 +410,7 @@ struct Sinks {
           for (std::size_t part = 0; part < step_parts<T>; ++part) {
 #pragma GCC unroll 4
             for (std::size_t r = 0; r < R; ++r)
-              unpack_part(type, rows[r] + offset, prepared[i][r], part, from + at, row[r]);
+              add_part(type, rows[r] + offset, prepared[i][r], part, from + at, row[r]);
           }
           at += step;
           offset += bytes;
@@ -434,7 +435,7 @@ struct Sinks {
     std::memcpy(elements, stored, count * T::bits / 8);
     Sink<B> rest = sink;
     for (std::size_t b = 0; b < B; ++b) rest.x[b] = rest_of_vectors + b * dense_step;
-    unpack(type, elements, 0, rest);
+    add_step(type, elements, 0, rest);
     for (std::size_t b = 0; b < B; ++b) sink.sums[b] = rest.sums[b];
     return sink;
   }
@@ -446,7 +447,7 @@ struct Sinks {
 
 /// Up to 4 vectors and their results: row r with vector b is into[b * into_stride + r].
 struct Tile {
-  /// Fewer than 4 vectors: the last one is repeated.
+  /// If there are fewer than 4 vectors, the last one is repeated.
   const float* x[max_batch];
   /// The last elements of each vector, padded with zeros to 32.
   alignas(64) float rest[max_batch * dense_step];
@@ -455,11 +456,12 @@ struct Tile {
   std::int64_t into_stride;
 };
 
-/// Multiplies all rows, R at a time, with B vectors. `add_rows` adds R rows to their sums.
+/// Multiplies all rows, R at a time, with B vectors. `add_rows` adds the products of R rows with the vectors
+/// to the sums of these rows.
 template <std::size_t R, std::size_t B, class AddRows>
 HT_DOT_INLINE void dot_groups(const WeightRows& rows, const Tile& tile, AddRows add_rows) {
   for (std::int64_t row = 0; row < rows.count; row += std::int64_t{R}) {
-    // Fewer than R rows: repeat the last one.
+    // If fewer than R rows are left, the last one is repeated.
     std::int64_t numbers[R];
     Block stored[R];
     for (std::size_t r = 0; r < R; ++r) {
@@ -487,7 +489,7 @@ void dot(const WeightRows& rows, const Tile& tile) {
   });
 }
 
-/// The same as `dot` for types without an `unpack`: elements are first decoded to strips.
+/// The same as `dot` for types without an `add_step` or `add_part`: elements are first decoded to strips.
 template <std::size_t R, std::size_t B>
 void dot_decoded(const WeightRows& rows, const Tile& tile) {
   constexpr std::int64_t strip = 512;

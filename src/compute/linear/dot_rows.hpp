@@ -29,8 +29,8 @@ using detail::WeightRows;
 
 /// into[b · into_stride + r] = Σ_j rows[r][j] · x[b · x_stride + j] for all b < batch.
 ///
-/// Runs on the calling thread; the caller guards mapped bytes. Requires `values::reads_as_f32(rows.type)`.
-/// `into` overlaps neither rows nor x.
+/// Runs on the calling thread. Mapped rows require a guarded section of the caller (htensor/base/fault.hpp).
+/// Requires `values::reads_as_f32(rows.type)`. `into` overlaps neither rows nor x.
 void dot_rows(const WeightRows& rows, const float* x, std::int64_t x_stride, std::int64_t batch, float* into,
               std::int64_t into_stride) noexcept;
 
@@ -51,9 +51,9 @@ struct LineAllocator {
 
 /// Vectors rounded to int8, with one scale per block of 32 or 256 elements, the block size of the weights.
 ///
-/// The scale is the largest magnitude of the block divided by 127. So an element changes by at most half a
-/// scale times 1 + 2^-16; the division by the scale rounds to F32. A NaN or infinity in a block makes its
-/// scale NaN, and with it every result of the vector.
+/// The scale is the largest magnitude of the block divided by 127. Rounding changes an element by at most
+/// (1 + 2^-16) · scale / 2. The factor 1 + 2^-16 covers the F32 rounding of the division by the scale. A NaN
+/// or infinity in a block makes its scale NaN, and with it every result of the vector.
 struct Int8Vectors {
   /// `vectors` vectors of `length` elements, a multiple of the block size. Throws std::bad_alloc.
   Int8Vectors(const ElementType& weights, const float* x, std::int64_t x_stride, std::int64_t vectors,
@@ -76,9 +76,9 @@ struct Int8Vectors {
 /// The same as `dot_rows`; requires `has_int8_kernel`. Products that share a scale are summed as exact
 /// integers. The order of other operations is fixed, so all targets give the same bits.
 ///
-/// For the rounded vectors x', the error is at most k · eps · Σ(|scale · q| + |offset|) · |x'| where elements
-/// are scale · q - offset. The offset is 0 in Q8_0 and Q4_0, and 32 · scale in Q6_K. Rounding the vectors
-/// adds at most (1 + 2^-16) times Σ over blocks of (scale / 2) · Σ|row[j]|.
+/// For the rounded vectors x', the error is at most k · eps · Σ(|w_scale · q| + |offset|) · |x'| where
+/// elements are w_scale · q - offset. The offset is 0 in Q8_0 and Q4_0, and 32 · w_scale in Q6_K. Rounding
+/// the vectors adds at most (1 + 2^-16) times Σ over blocks of (x_scale / 2) · Σ|row[j]|.
 void dot_rows_int8(const WeightRows& rows, const Int8Vectors& x, float* into,
                    std::int64_t into_stride) noexcept;
 

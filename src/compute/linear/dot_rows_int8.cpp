@@ -145,10 +145,11 @@ HT_DOT_INLINE Ints<8> dot_shorts(const std::int16_t* a, const std::int16_t* b) {
 }
 
 /// Σ a · b · scale for group `group` of a block. a has unsigned bytes of at most 64, b has int8.
-HT_DOT_INLINE Ints<8> dot_scaled(Bytes32 a, const std::int8_t* b, const std::int16_t* pairs,
+/// `scale_pairs` has the scale of each group twice.
+HT_DOT_INLINE Ints<8> dot_scaled(Bytes32 a, const std::int8_t* b, const std::int16_t* scale_pairs,
                                  std::size_t group) {
   const hn::Repartition<std::int32_t, ShortTag> words;
-  const auto scale = hn::BitCast(ShortTag(), hn::Set(words, load_pair(pairs + 2 * group)));
+  const auto scale = hn::BitCast(ShortTag(), hn::Set(words, load_pair(scale_pairs + 2 * group)));
   Ints<8> result;
   for (std::size_t i = 0; i < byte_parts; ++i) {
     const auto x = hn::LoadU(Signed32Tag(), b + byte_lanes * i);
@@ -157,7 +158,8 @@ HT_DOT_INLINE Ints<8> dot_scaled(Bytes32 a, const std::int8_t* b, const std::int
   return result;
 }
 
-/// The same with one scale per half of a group. Even scales are stored before odd ones.
+/// The same as `dot_scaled` with one scale per half of a group. `scales` has the 8 scales of the first halves
+/// of all groups, then the 8 scales of the second halves.
 HT_DOT_INLINE Ints<8> dot_two_scales(Bytes32 a, const std::int8_t* b, const std::int16_t* scales,
                                      std::size_t group) {
   const hn::Repartition<std::uint8_t, ShortTag> bytes;
@@ -206,9 +208,9 @@ HT_DOT_INLINE Ints<8> dot_shorts(const std::int16_t* a, const std::int16_t* b) {
   return load_ints<8>(sums);
 }
 
-HT_DOT_INLINE Ints<8> dot_scaled(Bytes32 a, const std::int8_t* b, const std::int16_t* pairs,
+HT_DOT_INLINE Ints<8> dot_scaled(Bytes32 a, const std::int8_t* b, const std::int16_t* scale_pairs,
                                  std::size_t group) {
-  return dot_each<std::uint8_t>(a, b, 0, pairs[2 * group], pairs[2 * group]);
+  return dot_each<std::uint8_t>(a, b, 0, scale_pairs[2 * group], scale_pairs[2 * group]);
 }
 
 HT_DOT_INLINE Ints<8> dot_two_scales(Bytes32 a, const std::int8_t* b, const std::int16_t* scales,
@@ -247,14 +249,17 @@ HT_DOT_INLINE void add_block(Block scale, std::size_t at, const IntVectors<B>& v
   }
 }
 
+/// `add_products` adds the products of one block, which starts at element `at` of the row, with B vectors.
 template <std::size_t B>
-HT_DOT_INLINE void unpack(Q8_0, Block block, std::size_t at, const IntVectors<B>& vectors, IntSink<B>& sink) {
+HT_DOT_INLINE void add_products(Q8_0, Block block, std::size_t at, const IntVectors<B>& vectors,
+                                IntSink<B>& sink) {
   const Bytes32 elements = load_32(block + 2);
   add_block(block, at, vectors, sink, [&](const std::int8_t* x) HWY_ATTR { return dot_signed(elements, x); });
 }
 
 template <std::size_t B>
-HT_DOT_INLINE void unpack(Q4_0, Block block, std::size_t at, const IntVectors<B>& vectors, IntSink<B>& sink) {
+HT_DOT_INLINE void add_products(Q4_0, Block block, std::size_t at, const IntVectors<B>& vectors,
+                                IntSink<B>& sink) {
   const Bytes32 elements = nibbles_of_16(block + 2);
   add_block(block, at, vectors, sink,
             [&](const std::int8_t* x) HWY_ATTR { return dot_centred<8>(elements, x); });
@@ -265,13 +270,13 @@ HT_DOT_INLINE void unpack(Q4_0, Block block, std::size_t at, const IntVectors<B>
 template <std::size_t B>
 struct Prepared {
   /// The first 16 are in the layout that `dot_scaled` or `dot_two_scales` reads. The last 16 are the offsets
-  /// of Q4_K and Q5_K, each repeated twice, or the scales of Q6_K in stored order.
+  /// of Q4_K and Q5_K, each stored twice, or the scales of Q6_K in stored order.
   alignas(64) std::int16_t scales[32];
   /// Factors of the integer sums of products, and of offsets.
   float factors[B][2];
 };
 
-/// The 8 scales and 8 offsets of a block of Q4_K or Q5_K, each repeated twice.
+/// The 8 scales and 8 offsets of a block of Q4_K or Q5_K, each stored twice.
 HT_DOT_INLINE void repeat_k_scales(Block block, std::int16_t* into) {
 #if HWY_TARGET == HWY_AVX3
   const __m512i words = _mm512_cvtepu8_epi32(k_scale_bytes(block));
@@ -400,8 +405,8 @@ HT_DOT_INLINE __m512i nibbles_64(Block bytes) {
 }
 
 template <std::size_t B>
-HT_DOT_INLINE void unpack(Q4_K, Block block, std::size_t at, const Prepared<B>& prepared,
-                          const IntVectors<B>& vectors, IntSink<B>& sink) {
+HT_DOT_INLINE void add_products(Q4_K, Block block, std::size_t at, const Prepared<B>& prepared,
+                                const IntVectors<B>& vectors, IntSink<B>& sink) {
   const auto elements_of = [&](std::size_t pair) HWY_ATTR { return nibbles_64(block + 16 + 32 * pair); };
   Ints<8> sums[B];
 #pragma GCC unroll 4
@@ -411,8 +416,8 @@ HT_DOT_INLINE void unpack(Q4_K, Block block, std::size_t at, const Prepared<B>& 
 }
 
 template <std::size_t B>
-HT_DOT_INLINE void unpack(Q5_K, Block block, std::size_t at, const Prepared<B>& prepared,
-                          const IntVectors<B>& vectors, IntSink<B>& sink) {
+HT_DOT_INLINE void add_products(Q5_K, Block block, std::size_t at, const Prepared<B>& prepared,
+                                const IntVectors<B>& vectors, IntSink<B>& sink) {
   const __m512i fifth_bits =
       _mm512_broadcast_i64x4(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + 16)));
   const auto elements_of = [&](std::size_t pair) HWY_ATTR {
@@ -431,8 +436,8 @@ HT_DOT_INLINE void unpack(Q5_K, Block block, std::size_t at, const Prepared<B>& 
 #else
 
 template <std::size_t B>
-HT_DOT_INLINE void unpack(Q4_K, Block block, std::size_t at, const Prepared<B>& prepared,
-                          const IntVectors<B>& vectors, IntSink<B>& sink) {
+HT_DOT_INLINE void add_products(Q4_K, Block block, std::size_t at, const Prepared<B>& prepared,
+                                const IntVectors<B>& vectors, IntSink<B>& sink) {
   Ints<8> sums[B];
   clear<B>(sums);
 #pragma GCC unroll 4
@@ -452,8 +457,8 @@ HT_DOT_INLINE void unpack(Q4_K, Block block, std::size_t at, const Prepared<B>& 
 }
 
 template <std::size_t B>
-HT_DOT_INLINE void unpack(Q5_K, Block block, std::size_t at, const Prepared<B>& prepared,
-                          const IntVectors<B>& vectors, IntSink<B>& sink) {
+HT_DOT_INLINE void add_products(Q5_K, Block block, std::size_t at, const Prepared<B>& prepared,
+                                const IntVectors<B>& vectors, IntSink<B>& sink) {
   alignas(32) std::int8_t elements[256];
   q5_k_elements(block, elements);
   Ints<8> sums[B];
@@ -500,8 +505,8 @@ HT_DOT_INLINE Bytes32 q6_k_bytes(Bytes32 low, Bytes32 high) {
 
 /// Elements are scale · (q - 32), so 32 · Σ scale · (sum of 16 elements of x) is subtracted once per block.
 template <std::size_t B>
-HT_DOT_INLINE void unpack(Q6_K, Block block, std::size_t at, const Prepared<B>& prepared,
-                          const IntVectors<B>& vectors, IntSink<B>& sink) {
+HT_DOT_INLINE void add_products(Q6_K, Block block, std::size_t at, const Prepared<B>& prepared,
+                                const IntVectors<B>& vectors, IntSink<B>& sink) {
   Ints<8> sums[B];
 #pragma GCC unroll 4
   for (std::size_t b = 0; b < B; ++b)
@@ -556,7 +561,7 @@ HT_DOT_INLINE void int_dot(const Block* rows, const IntVectors<B>& vectors, std:
         ahead.template step<E::block_bytes>(rows, offset);
 #pragma GCC unroll 4
         for (std::size_t r = 0; r < R; ++r)
-          unpack(E{}, rows[r] + offset, at, prepared[i][r], vectors, sinks[r]);
+          add_products(E{}, rows[r] + offset, at, prepared[i][r], vectors, sinks[r]);
         at += E::block_elements;
         offset += E::block_bytes;
       }
@@ -565,7 +570,7 @@ HT_DOT_INLINE void int_dot(const Block* rows, const IntVectors<B>& vectors, std:
     for (std::size_t at = 0; at < columns; at += E::block_elements) {
       ahead.template step<E::block_bytes>(rows, offset);
 #pragma GCC unroll 4
-      for (std::size_t r = 0; r < R; ++r) unpack(E{}, rows[r] + offset, at, vectors, sinks[r]);
+      for (std::size_t r = 0; r < R; ++r) add_products(E{}, rows[r] + offset, at, vectors, sinks[r]);
       offset += E::block_bytes;
     }
   }
@@ -586,7 +591,7 @@ void int_dots(const WeightRows& rows, const Int8Vectors& x, std::int64_t first, 
               float* into, std::int64_t into_stride) {
   IntVectors<B> vectors;
   for (std::size_t b = 0; b < B; ++b) {
-    // Fewer than B vectors: repeat the last one.
+    // If there are fewer than B vectors, the last one is repeated.
     const std::int64_t number = first + std::min(static_cast<std::int64_t>(b), count - 1);
     vectors.x[b] = x.elements.data() + number * x.columns;
     vectors.scales[b] = x.scales.data() + number * (x.columns / x.block_elements);
@@ -594,7 +599,7 @@ void int_dots(const WeightRows& rows, const Int8Vectors& x, std::int64_t first, 
   }
   const auto columns = static_cast<std::size_t>(x.columns);
   for (std::int64_t row = 0; row < rows.count; row += std::int64_t{R}) {
-    // Fewer than R rows: repeat the last one.
+    // If fewer than R rows are left, the last one is repeated.
     std::int64_t numbers[R];
     Block pointers[R];
     for (std::size_t r = 0; r < R; ++r) {

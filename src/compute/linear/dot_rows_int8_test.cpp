@@ -150,11 +150,11 @@ TEST(DotRowsInt8, is_exact_where_rounding_is_exact) {
     Problem problem(type, 4, 64, 3, random);
     for (std::size_t i = 0; i < problem.x.size(); ++i)
       problem.x[i] = i % 32 == 0 ? 127.F : static_cast<float>(static_cast<int>(random.bits() % 255) - 127);
-    const std::uint16_t half_of_one = 0x3800;
+    const std::uint16_t f16_code_of_0_5 = 0x3800;
     for (std::int64_t row = 0; row < 4; ++row) {
       for (std::int64_t block = 0; block < 2; ++block)
         std::memcpy(problem.bytes.data() + 1 + row * problem.rows.row_bytes + block * type.block_bytes,
-                    &half_of_one, 2);
+                    &f16_code_of_0_5, 2);
     }
     EXPECT_EQ(problem.solve_int8(), problem.solve()) << type.name;
   }

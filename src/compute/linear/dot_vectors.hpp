@@ -31,12 +31,14 @@
 #include <cstring>
 
 #include "base/memory_hints.hpp"
+#include "values/blocks/k_blocks.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace ht::inline v1::compute::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
+using namespace k_blocks::HWY_NAMESPACE;
 
 using Block = const std::uint8_t*;
 
@@ -267,18 +269,19 @@ HT_DOT_INLINE T number_at(Block bytes) {
   return value;
 }
 
-/// Prefetches steps of R neighbouring rows. Each line is prefetched once: near the end of a row, the prefetch
+/// Prefetches for a kernel that reads R neighbouring rows in steps. Near the end of a row, the prefetch
 /// continues R rows later, after the rows that are multiplied now.
 template <std::size_t R>
 struct RowPrefetch {
   HT_DOT_INLINE RowPrefetch(const Block* rows, std::size_t bytes)
-      : row_bytes(bytes), other_rows(static_cast<std::uintptr_t>(rows[R - 1] - rows[0])) {}
+      : row_bytes(bytes), bytes_to_last_row(static_cast<std::uintptr_t>(rows[R - 1] - rows[0])) {}
 
-  /// For the step of `Bytes` bytes that starts at `offset` of each row.
+  /// For the step of `Bytes` bytes that starts at `offset` of each row. The step has ⌈Bytes / 64⌉
+  /// prefetches, so some lines are prefetched twice if `Bytes` is not a multiple of 64.
   template <std::size_t Bytes>
   HT_DOT_INLINE void step(const Block* rows, std::size_t offset) const {
     const std::uintptr_t distance =
-        prefetch_distance / R + (offset + prefetch_distance / R < row_bytes ? 0 : other_rows);
+        prefetch_distance / R + (offset + prefetch_distance / R < row_bytes ? 0 : bytes_to_last_row);
 #pragma GCC unroll 4
     for (std::size_t r = 0; r < R; ++r) {
 #pragma GCC unroll 8
@@ -287,7 +290,8 @@ struct RowPrefetch {
   }
 
   std::size_t row_bytes;
-  std::uintptr_t other_rows;
+  /// From the first to the last of the R rows.
+  std::uintptr_t bytes_to_last_row;
 };
 
 /// Loads a register of elements from an unaligned address.
@@ -373,13 +377,8 @@ HT_DOT_INLINE void store_k_scale_bytes(Block b, std::uint8_t* bytes) {
 #if HT_DOT_AVX2
   _mm_storeu_si128(reinterpret_cast<__m128i*>(bytes), k_scale_bytes(b));
 #else
-  const auto low_scales = number_at<std::uint32_t>(b + 4);
-  const auto low_offsets = number_at<std::uint32_t>(b + 8);
-  const auto high = number_at<std::uint32_t>(b + 12);
-  const std::uint32_t words[4] = {
-      low_scales & 0x3F3F3F3FU, (high & 0x0F0F0F0FU) | ((low_scales >> 2) & 0x30303030U),
-      low_offsets & 0x3F3F3F3FU, ((high >> 4) & 0x0F0F0F0FU) | ((low_offsets >> 2) & 0x30303030U)};
-  std::memcpy(bytes, words, sizeof words);
+  const ScaleBytes both = scale_bytes(b);
+  std::memcpy(bytes, &both, sizeof both);
 #endif
 }
 
@@ -398,54 +397,6 @@ HT_DOT_INLINE void k_scales(Block b, float* into) {
   store_floats(to_floats(widen_unsigned<8>(bytes)) * set_half<8>(b), into);
   store_floats(to_floats(widen_unsigned<8>(bytes + 8)) * set_half<8>(b + 2), into + 8);
 #endif
-}
-
-template <std::size_t Count>
-using BytesTag = hn::CappedTag<std::uint8_t, Count>;
-
-template <class Tag, class Vector>
-HT_DOT_INLINE void store_elements(Tag /*tag*/, Vector bytes, std::int8_t* elements) {
-  const hn::RebindToSigned<Tag> integers;
-  hn::StoreU(hn::BitCast(integers, bytes), integers, elements);
-}
-
-/// The 256 elements of a block of Q5_K.
-HT_DOT_INLINE void q5_k_elements(Block b, std::int8_t* elements) {
-  const BytesTag<32> tag;
-  const auto mask = hn::Set(tag, std::uint8_t{15});
-  const auto fifth = hn::Set(tag, std::uint8_t{16});
-  for (std::size_t i = 0; i < 32; i += hn::Lanes(tag)) {
-    auto bits = hn::LoadU(tag, b + 16 + i);
-    for (std::size_t round = 0; round < 4; ++round) {
-      const auto both = hn::LoadU(tag, b + 48 + 32 * round + i);
-      const auto first = hn::Or(hn::And(both, mask), hn::And(hn::ShiftLeft<4>(bits), fifth));
-      const auto second = hn::Or(hn::ShiftRight<4>(both), hn::And(hn::ShiftLeft<3>(bits), fifth));
-      store_elements(tag, first, elements + 64 * round + i);
-      store_elements(tag, second, elements + 64 * round + 32 + i);
-      bits = hn::ShiftRight<2>(bits);
-    }
-  }
-}
-
-/// Unpacks 128 elements of Q6_K from 64 bytes of low bits and 32 bytes of high bits.
-HT_DOT_INLINE void q6_k_elements(Block low, Block high, std::int8_t* elements) {
-  const BytesTag<32> tag;
-  const auto zero = hn::Set(tag, std::uint8_t{32});
-  const auto low_mask = hn::Set(tag, std::uint8_t{15});
-  const auto high_mask = hn::Set(tag, std::uint8_t{0x30});
-  for (std::size_t i = 0; i < 32; i += hn::Lanes(tag)) {
-    const auto bits = hn::LoadU(tag, high + i);
-    const auto first = hn::LoadU(tag, low + i);
-    const auto second = hn::LoadU(tag, low + 32 + i);
-    const auto q1 = hn::Or(hn::And(first, low_mask), hn::And(hn::ShiftLeft<4>(bits), high_mask));
-    const auto q2 = hn::Or(hn::And(second, low_mask), hn::And(hn::ShiftLeft<2>(bits), high_mask));
-    const auto q3 = hn::Or(hn::ShiftRight<4>(first), hn::And(bits, high_mask));
-    const auto q4 = hn::Or(hn::ShiftRight<4>(second), hn::And(hn::ShiftRight<2>(bits), high_mask));
-    store_elements(tag, hn::Sub(q1, zero), elements + i);
-    store_elements(tag, hn::Sub(q2, zero), elements + 32 + i);
-    store_elements(tag, hn::Sub(q3, zero), elements + 64 + i);
-    store_elements(tag, hn::Sub(q4, zero), elements + 96 + i);
-  }
 }
 
 }  // namespace

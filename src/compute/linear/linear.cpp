@@ -24,8 +24,8 @@ constexpr std::int64_t min_step_bytes = std::int64_t{128} << 10;
 constexpr std::int64_t max_step_bytes = std::int64_t{1} << 20;
 constexpr std::int64_t steps_per_thread = 64;
 
-// For batches of at least `min_batch`, decoding the weights once and a matrix product are faster than the dot
-// kernels. The kernels for int8 vectors are always faster.
+// From `min_batch` vectors on, it is faster to decode the weights once and call gemm than to run the dot
+// kernels. The kernels for int8 vectors are faster than gemm for every batch.
 template <class T>
 bool uses_panels(const WeightRows& weights, std::int64_t batch) {
   const bool is_f32 = !weights.type.is_block_encoded() && weights.type.dtype == F32::tag;
@@ -67,7 +67,8 @@ Work work_of(std::span<const LinearProduct<T>> products, std::int64_t batch) {
   return work;
 }
 
-// Returns the row, counted over all products, that follows rows of a total cost of about `cost_before`.
+// Returns the number of rows, counted from the first row of the first product, whose costs add up to about
+// `cost_before`.
 template <class T>
 std::int64_t row_after_cost(std::span<const LinearProduct<T>> products, std::int64_t batch,
                             std::int64_t cost_before) {
@@ -228,7 +229,7 @@ std::optional<compute::Matrix<const T>> as_matrix(const WeightRows& weights) {
                                   weights.row_bytes / size, 1};
 }
 
-// Multiplies by a matrix product. Weights that are not aligned elements of T are decoded in panels that fit a
+// Computes the product with gemm. Weights that are not aligned elements of T are decoded in panels that fit a
 // cache.
 template <class T>
 Result<void> run_by_panels(const LinearProduct<T>& product, const LinearInput<T>& input, Workers* workers) {
@@ -276,7 +277,8 @@ Result<void> check_bias_extent(layout::Extents bias, layout::Extents weights) {
 
 Result<void> run_linear(std::span<const LinearProduct<float>> products, const LinearInput<float>& input,
                         const LinearOptions& options) {
-  // Without vectors, weights may have more rows than any loop can visit.
+  // The result of batch 0 is empty, so the number of rows has no limit: a broadcast view may have 2^50.
+  // Returns before any loop over rows.
   if (input.batch == 0) return {};
   return without_bad_alloc([&]() -> Result<void> {
     // Vectors of int8 have one scale per block of the weights.

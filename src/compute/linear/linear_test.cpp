@@ -156,7 +156,8 @@ TYPED_TEST(LinearOfEncoding, int8_activations_reach_the_bound) {
   if (!has_int8_kernel<TypeParam>) GTEST_SKIP() << "activations are not rounded";
   const auto stored = must(cast_lossy<TypeParam>(random_tensor(Rank<2>(1, 512), 3)));
   const auto w = must(cast<F32>(stored));
-  // The scale is 1. Each element is rounded by almost 1/2, in the direction of the sign of its weight.
+  // The scale is 1. Rounding changes each element by almost 1/2, against the sign of its weight, so the
+  // errors of all products have the same sign.
   const auto x = must(Matrix<F32>::zeros(Rank<2>(1, 512)));
   for (std::int64_t j = 0; j < 512; ++j) {
     const auto whole = static_cast<float>(j * 37 % 201 - 100);
@@ -320,7 +321,7 @@ RC_GTEST_PROP(LinearProperty, any_extents_and_strides_are_within_the_bound, ()) 
   RC_ASSERT(!::testing::Test::HasFatalFailure());
 }
 
-TEST(Linear, accepts_any_number_of_rows_without_vectors) {
+TEST(Linear, batch_0_accepts_any_number_of_rows) {
   const auto row = random_tensor(Rank<2>(1, 64));
   const auto many = must(row.broadcast(Rank<2>(std::int64_t{1} << 50, 64)));
   const auto empty = must(Tensor<F32, Rank<2>>::zeros(Rank<2>(0, 64)));

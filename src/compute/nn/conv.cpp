@@ -146,17 +146,18 @@ class Convolution {
                            });
   }
 
-  // Computes the results of one group at `width` positions.
+  // Computes the results of one group at `width` positions. `columns` is a buffer for a matrix: one row per
+  // kernel element, one column per position.
   void fill_tile(std::int64_t image, std::int64_t group, std::int64_t first, std::int64_t width,
                  T* columns) const {
     const std::int64_t valid = std::min(width, positions_ - first);
-    T* column = columns;
+    T* row = columns;
     for (std::int64_t channel = 0; channel < plan_.group_channels; ++channel) {
       const T* const from = channel_of(image, group, channel);
       for (std::int64_t u = 0; u < plan_.kernel_height; ++u) {
-        for (std::int64_t v = 0; v < plan_.kernel_width; ++v, column += width) {
-          copy_covered(from, u, v, first, valid, column);
-          std::fill(column + valid, column + width, T{0});
+        for (std::int64_t v = 0; v < plan_.kernel_width; ++v, row += width) {
+          copy_covered(from, u, v, first, valid, row);
+          std::fill(row + valid, row + width, T{0});
         }
       }
     }
@@ -170,9 +171,10 @@ class Convolution {
     }
   }
 
-  // Copies the inputs that one kernel element covers at `count` positions, in row order of the results.
+  // Fills one row of the matrix of columns: the inputs that one kernel element covers at `count` positions,
+  // in row-major order of the results.
   void copy_covered(const T* from, std::int64_t u, std::int64_t v, std::int64_t first, std::int64_t count,
-                    T* column) const {
+                    T* into) const {
     const std::int64_t stride = plan_.options.stride[1];
     const std::int64_t column_offset = offset_of(1, v);
     for (std::int64_t position = first; position < first + count;) {
@@ -183,17 +185,17 @@ class Convolution {
       const bool has_row = y >= 0 && y < plan_.height;
       const Span inside =
           has_row ? positions_inside(column_offset, plan_.width, stride, part) : Span{part.last, part.last};
-      column = std::fill_n(column, inside.first - part.first, T{0});
+      into = std::fill_n(into, inside.first - part.first, T{0});
       if (inside.first < inside.last) {
         const T* const row = from + (y * plan_.width + inside.first * stride + column_offset);
         const std::int64_t elements = inside.last - inside.first;
         if (stride == 1) {
-          column = std::copy_n(row, elements, column);
+          into = std::copy_n(row, elements, into);
         } else {
-          for (std::int64_t i = 0; i < elements; ++i) *column++ = row[i * stride];
+          for (std::int64_t i = 0; i < elements; ++i) *into++ = row[i * stride];
         }
       }
-      column = std::fill_n(column, part.last - inside.last, T{0});
+      into = std::fill_n(into, part.last - inside.last, T{0});
       position += part.last - part.first;
     }
   }

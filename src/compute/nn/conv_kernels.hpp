@@ -1,4 +1,5 @@
-// The inner loops of convolutions: one set per processor, all of which give the same bits.
+// The inner loops of convolutions. They are compiled once for each instruction set (target); all targets give
+// the same bits.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +17,10 @@ struct ConvKernels {
                    std::int64_t width, T* out, std::int64_t out_stride, std::int64_t valid) noexcept;
 };
 
-/// Columns of a tile are padded to a multiple of this.
+/// `width` of `multiply` is a multiple of this; the columns after the first `valid` ones are padding.
 inline constexpr std::int64_t tile_step = 16;
 
-/// The kernels of this processor.
+/// The kernels of the best target of this processor.
 template <class T>
 [[nodiscard]] const ConvKernels<T>& conv_kernels() noexcept;
 template <>

@@ -1,7 +1,8 @@
-// Kernels over contiguous elements for softmax, norms, activations and rope; one set per processor.
+// Kernels over contiguous elements for softmax, norms, activations and rope.
 //
-// All processors give the same bits. Sums are accumulated in F64: 16 interleaved sums over blocks of 512
-// elements, then block by block. The error is at most (36 + n / 512) · 2^-53 times the sum of magnitudes.
+// They are compiled once for each instruction set (target); all targets give the same bits. Sums are
+// accumulated in F64: 16 interleaved sums over blocks of 512 elements, then block by block. The error is at
+// most (36 + n / 512) · 2^-53 times the sum of magnitudes.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +38,7 @@ struct RowKernels {
   void (*rotate_halves)(const T* x, const T* cosines, const T* sines, T* out, std::int64_t half) noexcept;
 };
 
-/// The kernels of this processor.
+/// The kernels of the best target of this processor.
 template <class T>
 [[nodiscard]] const RowKernels<T>& row_kernels() noexcept;
 template <>

@@ -30,7 +30,8 @@ double ulps(T actual, long double exact) {
   return static_cast<double>(std::fabs(static_cast<long double>(actual) - exact) / unit);
 }
 
-/// Returns `count` arguments from `first` to `last`: one in each step, at a different fraction of the step.
+/// Divides the range from `first` to `last` into `count` equal intervals and returns one pseudo-random number
+/// of each.
 template <class T>
 std::vector<T> sample(double first, double last, int count) {
   std::vector<T> values;

@@ -44,14 +44,15 @@ template <class Dev, class D>
 void expect_softmax(const Tensor<D, Rank<2>>& x) {
   const auto wide = must(cast<F64>(x));
   const auto device_side = must(to_device<Dev>(x));
-  const double n = static_cast<double>(x.extent(1)) / 64 + 16;
+  const double sum_bound = static_cast<double>(x.extent(1)) / 64 + 16;
   const auto expected_softmax = must(softmax(wide));
   // The difference between an element and the largest one is at most 16.
   tests::expect_near<D>(must(to_host(must(softmax(device_side)))), expected_softmax,
-                        scaled(expected_softmax, wide, [](double) { return 1.0; }), n + 16);
+                        scaled(expected_softmax, wide, [](double) { return 1.0; }), sum_bound + 16);
+  // Logarithms have a magnitude of at most 16 + ln n, which is less than 32.
   const auto logs = must(log_softmax(wide));
   tests::expect_near<D>(must(to_host(must(log_softmax(device_side)))), logs, all_of(x.shape(), 1.0),
-                        n + 2 * 32);
+                        sum_bound + 2 * 32);
   const auto best = must(to_host(must(argmax(device_side))));
   const auto expected = must(argmax(x));
   for (std::int64_t i = 0; i < x.extent(0); ++i) EXPECT_EQ(best(i), expected(i));

@@ -36,7 +36,7 @@ class OpenClQueues : public tests::OpenClTest {
   }
 };
 
-TEST_F(OpenClQueues, are_separate) {
+TEST_F(OpenClQueues, operations_without_a_queue_wait_for_the_default_queue) {
   const auto x = device_tensor(Rank<1>(8));
   EXPECT_FALSE(tests::ends_while_the_default_queue_is_blocked<Dev>([&] { must(x + x); },
                                                                    std::chrono::milliseconds(200)));

@@ -105,8 +105,8 @@ int rank_of(const Path& path) {
   return !numbered || numbered->number == 1 ? 1 : 3;
 }
 
-// The files that a sharded plan removes because no new file has their names: the shards that the old index
-// names or, without an index, the files that are numbered as shards of the same name; and the index.
+// The old shards and the old index that a sharded plan removes; files that it replaces are not in the list.
+// An old shard is numbered like a shard of the target and, if there is an index, is named by the index.
 Result<std::vector<Path>> shards_to_remove(const ConversionPlan& plan, io::Port& port) {
   std::vector<Path> old;
   if (!plan.is_sharded) return old;

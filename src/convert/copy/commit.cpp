@@ -142,7 +142,8 @@ Result<std::optional<ReplacedSeal>> ReplacedSeal::find(const std::filesystem::pa
     if (!found) continue;
     ReplacedSeal replaced{.path = found->location.seal, .algorithm = std::nullopt};
     const auto sealable = check_can_seal(opened, files, formats, port);
-    // A seal of other files and a name that a seal cannot store leave the old seal unchanged.
+    // The old seal stays unchanged if the path of the new seal is taken by the seal of other files
+    // (`already_exists`), or if a seal cannot store the name of a file (`bad_name`).
     if (!sealable && sealable.error().code() != ErrorCode::already_exists &&
         sealable.error().code() != ErrorCode::bad_name) {
       return fail(sealable.error());

@@ -1,10 +1,10 @@
 // The seals of files that are edited or replaced. A file and its seal are committed together.
 //
 // The new files and the new seal are written and synced before the first rename. The seal is renamed, and its
-// folder synced, before the file is renamed. A kill or a loss of power between the renames leaves the old
-// file, or none, beside the new seal: verify reports a mismatch or a missing file, never `intact`, and
-// repeating the command completes the replacement. A set is replaced together with its seal
-// (model/journal/set_replacement.hpp).
+// folder synced, before the file is renamed. A kill or a loss of power between the renames leaves the new
+// seal beside the old file, or without a file if the path is new: verify reports a mismatch or a missing
+// file, never `intact`, and repeating the command completes the replacement. A set is replaced together with
+// its seal (model/journal/set_replacement.hpp).
 //
 // Replaced files get a new seal of the algorithm that the old one had. An edit of the metadata carries the
 // digests of the data over, so that damage stays visible.
@@ -36,8 +36,10 @@ class NewSeal {
     io::Port& port;
   };
   /// Writes and syncs the new seal, and does not rename it into place yet; nullopt if no seal names the file
-  /// or the seal is damaged. The old header is compared with the old seal first, and the whole file if the
-  /// seal's algorithm has to read it anyway: `checksum_mismatch` if they differ.
+  /// or the seal is damaged. First compares the file with the old seal. With CRC-64/NVME, the header and the
+  /// bytes between tensors are enough, because the checksums of tensors are carried over. Other algorithms
+  /// have a digest of the whole file, so the whole file is compared. `checksum_mismatch` if the file differs,
+  /// unless an earlier attempt at the same edit already wrote the new seal.
   [[nodiscard]] static Result<std::optional<NewSeal>> prepare(const Edit& edit);
 
   struct NewFiles {
@@ -86,9 +88,9 @@ struct ReplacedSeal {
   /// The algorithm to renew it with; nullopt if it cannot be renewed, for example because other files share
   /// it.
   std::optional<HashAlgorithm> algorithm;
-  /// Whether the seal covers only these files but is not at the default path of their new seal: the seal of a
-  /// split model has the number of parts in its name, and the folder of a single file may have been sealed
-  /// instead of the file.
+  /// Whether the old seal covers only these files, and their new seal has another default path. This is the
+  /// case if a split model gets another number of parts, which the name of its seal contains, or if the
+  /// folder of a single file was sealed instead of the file.
   bool path_changes = false;
 
   /// nullopt if no seal names one of the files, which need not exist. `opened` is the path that the new files

@@ -23,7 +23,8 @@ using testing::read_file;
 using testing::TemporaryFolder;
 using testing::write_file;
 
-struct Verb {
+// A way to replace a file or a set.
+struct WriteCase {
   std::string name;
   /// The file that a user opens.
   std::string model;
@@ -52,7 +53,7 @@ Result<void> convert_to(const TemporaryFolder& folder, int version, io::Port& po
   return {};
 }
 
-std::vector<Verb> verbs() {
+std::vector<WriteCase> write_cases() {
   return {
       {.name = "write",
        .model = "t.ht",
@@ -87,9 +88,10 @@ class RenewingSeal : public ::testing::Test {
   using Contents = std::map<std::string, std::vector<std::byte>>;
 
   // Writes the old version and its seal.
-  static void prepare(const Verb& verb, const TemporaryFolder& folder) {
-    ASSERT_TRUE(verb.run(folder, 1, io::system_port()));
-    ASSERT_TRUE(ht::seal(Model::open(folder / verb.model).value(), {.algorithm = verb.algorithm}));
+  static void prepare(const WriteCase& write_case, const TemporaryFolder& folder) {
+    ASSERT_TRUE(write_case.run(folder, 1, io::system_port()));
+    ASSERT_TRUE(
+        ht::seal(Model::open(folder / write_case.model).value(), {.algorithm = write_case.algorithm}));
   }
 
   static Contents contents(const TemporaryFolder& folder) {
@@ -108,15 +110,15 @@ class RenewingSeal : public ::testing::Test {
     Contents old;
     Contents renewed;
   };
-  static States states_of(const Verb& verb) {
+  static States states_of(const WriteCase& write_case) {
     const TemporaryFolder folder;
-    prepare(verb, folder);
+    prepare(write_case, folder);
     States states{.old = contents(folder), .renewed = {}};
-    EXPECT_TRUE(verb.run(folder, 2, io::system_port()));
+    EXPECT_TRUE(write_case.run(folder, 2, io::system_port()));
     states.renewed = contents(folder);
-    const auto verified = compare_with_seal(folder / verb.model);
+    const auto verified = compare_with_seal(folder / write_case.model);
     EXPECT_TRUE(verified && verified->verdict == Verification::Verdict::intact &&
-                verified->algorithm == verb.algorithm);
+                verified->algorithm == write_case.algorithm);
     EXPECT_NE(states.old, states.renewed);
     return states;
   }
@@ -138,9 +140,9 @@ class RenewingSeal : public ::testing::Test {
 };
 
 TEST_F(RenewingSeal, leaves_the_old_pair_or_the_new_pair_after_any_failure) {
-  for (const auto& verb : verbs()) {
-    SCOPED_TRACE(verb.name);
-    const auto states = states_of(verb);
+  for (const auto& write_case : write_cases()) {
+    SCOPED_TRACE(write_case.name);
+    const auto states = states_of(write_case);
     int failed = 0;
     for (const auto call : {Call::create_nameless, Call::write_at, Call::sync, Call::name, Call::rename,
                             Call::unlink, Call::open, Call::map, Call::stat_path}) {
@@ -151,7 +153,7 @@ TEST_F(RenewingSeal, leaves_the_old_pair_or_the_new_pair_after_any_failure) {
         write_all(folder, states.old);
         FaultyPort port;
         port.fail_at(call, nth, std::errc::io_error);
-        const auto done = verb.run(folder, 2, port);
+        const auto done = write_case.run(folder, 2, port);
         EXPECT_EQ(port.open_files(), 0);
         const auto now = contents(folder);
         failed += static_cast<int>(!done);
@@ -162,9 +164,9 @@ TEST_F(RenewingSeal, leaves_the_old_pair_or_the_new_pair_after_any_failure) {
         const bool is_new = seal->second == states.renewed.at(seal->first);
         EXPECT_TRUE(is_new || seal->second == states.old.at(seal->first));
         // A set that is being replaced has no index until all new files are in place.
-        if (!now.contains(verb.model)) continue;
+        if (!now.contains(write_case.model)) continue;
         EXPECT_TRUE(has_files(now, is_new ? states.renewed : states.old));
-        const auto verified = compare_with_seal(folder / verb.model);
+        const auto verified = compare_with_seal(folder / write_case.model);
         EXPECT_TRUE(verified && verified->verdict == Verification::Verdict::intact);
         if (port.count(call) <= nth) break;
       }
@@ -174,9 +176,9 @@ TEST_F(RenewingSeal, leaves_the_old_pair_or_the_new_pair_after_any_failure) {
 }
 
 TEST_F(RenewingSeal, killed_at_any_call_leaves_a_pair_or_an_old_file_with_the_new_seal) {
-  for (const auto& verb : verbs()) {
-    SCOPED_TRACE(verb.name);
-    const auto states = states_of(verb);
+  for (const auto& write_case : write_cases()) {
+    SCOPED_TRACE(write_case.name);
+    const auto states = states_of(write_case);
     int between = 0;
     bool finished = false;
     for (int call = 0; !finished; ++call) {
@@ -186,19 +188,19 @@ TEST_F(RenewingSeal, killed_at_any_call_leaves_a_pair_or_an_old_file_with_the_ne
       write_all(folder, states.old);
       finished = testing::finishes_in_child([&] {
         FaultyPort port;
-        testing::kill_before(port, call, testing::changes_the_disk);
-        return verb.run(folder, 2, port).has_value();
+        testing::kill_before(port, call, testing::is_crash_point);
+        return write_case.run(folder, 2, port).has_value();
       });
       const auto repeat = [&] {
-        ASSERT_TRUE(verb.run(folder, 2, io::system_port())) << "a second run completes the replacement";
+        ASSERT_TRUE(write_case.run(folder, 2, io::system_port())) << "a second run completes the replacement";
         EXPECT_EQ(contents(folder), states.renewed);
-        const auto repeated = compare_with_seal(folder / verb.model);
+        const auto repeated = compare_with_seal(folder / write_case.model);
         EXPECT_TRUE(repeated && repeated->verdict == Verification::Verdict::intact);
       };
       const auto now = contents(folder);
       EXPECT_TRUE(!finished || now == states.renewed);
-      const auto verified = compare_with_seal(folder / verb.model);
-      if (verb.is_set()) {
+      const auto verified = compare_with_seal(folder / write_case.model);
+      if (write_case.is_set()) {
         EXPECT_TRUE(verified && verified->is_intact()) << "neither the old nor the new set matches its seal";
         repeat();
         continue;
@@ -207,7 +209,7 @@ TEST_F(RenewingSeal, killed_at_any_call_leaves_a_pair_or_an_old_file_with_the_ne
       ASSERT_NE(seal, now.end()) << "the seal is missing";
       const bool is_new_seal = seal->second == states.renewed.at(seal->first);
       EXPECT_TRUE(is_new_seal || seal->second == states.old.at(seal->first));
-      const bool has_model = now.contains(verb.model);
+      const bool has_model = now.contains(write_case.model);
       const bool is_new = has_files(now, states.renewed);
       EXPECT_TRUE(is_new || !has_model || has_files(now, states.old));
       EXPECT_TRUE(is_new_seal || !is_new) << "new files have the old seal";
@@ -215,23 +217,23 @@ TEST_F(RenewingSeal, killed_at_any_call_leaves_a_pair_or_an_old_file_with_the_ne
       between += static_cast<int>(is_new != is_new_seal);
       repeat();
     }
-    EXPECT_GE(between, verb.is_set() ? 0 : 2) << "no process was killed between the two renames";
+    EXPECT_GE(between, write_case.is_set() ? 0 : 2) << "no process was killed between the two renames";
   }
 }
 
 // Otherwise a loss of power could keep the new file and lose its seal.
 TEST_F(RenewingSeal, is_synced_before_the_file_gets_its_name) {
-  for (const auto& verb : verbs()) {
-    if (verb.is_set()) continue;
-    SCOPED_TRACE(verb.name);
+  for (const auto& write_case : write_cases()) {
+    if (write_case.is_set()) continue;
+    SCOPED_TRACE(write_case.name);
     const TemporaryFolder folder;
-    write_all(folder, states_of(verb).old);
+    write_all(folder, states_of(write_case).old);
     std::vector<Call> calls;
     FaultyPort port;
     port.before_each([&](Call call, int /*nth*/) {
       if (call == Call::rename || call == Call::sync) calls.push_back(call);
     });
-    ASSERT_TRUE(verb.run(folder, 2, port));
+    ASSERT_TRUE(write_case.run(folder, 2, port));
     ASSERT_GE(calls.size(), 4U);
     EXPECT_EQ(std::vector(calls.end() - 4, calls.end()),
               (std::vector{Call::rename, Call::sync, Call::rename, Call::sync}));
@@ -251,16 +253,16 @@ TEST_F(RenewingSeal, is_removed_if_the_rename_of_a_new_file_fails) {
 }
 
 TEST_F(RenewingSeal, leaves_the_old_files_if_the_rename_fails) {
-  for (const auto& verb : verbs()) {
-    SCOPED_TRACE(verb.name);
-    const auto states = states_of(verb);
+  for (const auto& write_case : write_cases()) {
+    SCOPED_TRACE(write_case.name);
+    const auto states = states_of(write_case);
     const TemporaryFolder folder;
     write_all(folder, states.old);
     FaultyPort port;
     port.fail_from(Call::rename, 0, std::errc::operation_not_permitted);
-    EXPECT_FALSE(verb.run(folder, 2, port));
+    EXPECT_FALSE(write_case.run(folder, 2, port));
     EXPECT_TRUE(has_files(contents(folder), states.old));
-    const auto verified = compare_with_seal(folder / verb.model);
+    const auto verified = compare_with_seal(folder / write_case.model);
     EXPECT_TRUE(verified && verified->verdict == Verification::Verdict::intact);
   }
 }

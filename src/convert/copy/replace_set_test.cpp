@@ -22,8 +22,8 @@ namespace ht::replace_set_test {
 namespace {
 
 using testing::Call;
-using testing::changes_the_disk;
 using testing::FaultyPort;
+using testing::is_crash_point;
 using testing::read_file;
 using testing::TemporaryFolder;
 using testing::write_file;
@@ -161,7 +161,7 @@ class ReplacingSets : public ::testing::Test {
       std::atomic<bool> kill = false;
       port.before_each([&](Call now, int) {
         if (kill) raise(SIGKILL);
-        if (changes_the_disk(now) && left-- == 0) kill = true;
+        if (is_crash_point(now) && left-- == 0) kill = true;
       });
       const auto from = replacement.onto_itself ? set_ : source(2);
       return write_set(from, set_ / ("m" + replacement.extension), replacement.shards, replacement.sealed,
@@ -272,7 +272,7 @@ TEST_F(ReplacingSets, two_writers_leave_the_set_of_one) {
     FaultyPort port;
     std::optional<Result<ConversionReport>> second;
     port.before_each([&, left = call](Call now, int) mutable {
-      if (changes_the_disk(now) && left-- == 0)
+      if (is_crash_point(now) && left-- == 0)
         second.emplace(write_set(source(1), target, 3, false, io::system_port()));
     });
     const auto first = write_set(source(2), target, 5, false, port);

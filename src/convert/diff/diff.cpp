@@ -26,13 +26,14 @@
 namespace ht::inline v1 {
 namespace {
 
-// Bytes read of each tensor between two polls of the stop token.
+// A tensor is compared in runs: ranges of adjacent elements. A run has at most this many bytes of each
+// tensor, unless `run_step` elements have more. The stop token is polled after each run.
 constexpr std::uint64_t run_bytes = std::uint64_t{4} << 20;
 
 // Two tensors to compare, the method, and the result so far.
 struct TensorPair {
-  // Runs begin at a multiple of this number of elements. It is a whole number of bytes, blocks and splat
-  // patterns for every type.
+  // Runs begin at a multiple of this number of elements. It is a whole number of bytes and blocks of every
+  // type.
   static constexpr std::uint64_t run_step = 256;
 
   // Positions in the catalogs.
@@ -48,8 +49,8 @@ struct TensorPair {
   // Whether that distance is reported.
   bool reports_gap = false;
   double max_abs = 0;
-  // One sum per run, added up in a fixed order so that the result is deterministic; nullopt for runs of equal
-  // bytes.
+  // One gap per run; nullopt for runs of equal bytes. Their sums are added up in a fixed order, so that the
+  // result is deterministic.
   std::vector<std::optional<Gap>> gaps{};
   // The number of elements to compare, and the number of elements in a run.
   std::uint64_t elements = 0;
@@ -82,6 +83,13 @@ Result<std::uint64_t> elements_of(const AnyTensor& tensor) {
 
 std::uint64_t stored_size(const ElementType& type, std::uint64_t elements) noexcept {
   return values::stored_bytes(type, static_cast<std::int64_t>(elements));
+}
+
+// A number of elements after which two splats of these types repeat: in each type, a whole number of blocks
+// and a multiple of 16 bytes, and so of every pattern.
+std::uint64_t splat_period(const ElementType& a, const ElementType& b) noexcept {
+  // Sizes of blocks are powers of two, and 8 elements of a dense type are whole bytes.
+  return 16 * std::uint64_t{std::max({8U, a.block_elements, b.block_elements})};
 }
 
 // Computes the root mean square of the gaps and the cosine between the two tensors.
@@ -160,7 +168,7 @@ class ModelComparison {
   ModelComparison(const Model& a, const Model& b, const DiffOptions& options)
       : a_(a), b_(b), options_(options) {}
 
-  Result<Differences> run() {
+  Result<Differences> find_differences() {
     HT_TRY(pair_tensors());
     count_runs();
     HT_TRY(check_unchanged());
@@ -258,8 +266,9 @@ class ModelComparison {
                                               stored_size(pair.type_b, TensorPair::run_step));
     pair.run_elements =
         std::max<std::uint64_t>(std::bit_floor(run_bytes / step_bytes), 1) * TensorPair::run_step;
-    // Both patterns start again after a run step, so comparing one step is enough.
-    if (a.is_splat() && b.is_splat()) pair.elements = std::min(pair.elements, TensorPair::run_step);
+    // Both splats repeat after this number of elements, so comparing that many is enough.
+    if (a.is_splat() && b.is_splat())
+      pair.elements = std::min(pair.elements, splat_period(pair.type_a, pair.type_b));
     if (pair.reports_gap) pair.gaps.resize(static_cast<std::size_t>(pair.runs()));
     return {};
   }
@@ -388,7 +397,7 @@ class ModelComparison {
   }
 
   [[nodiscard]] Error stopped() const {
-    return Error(ErrorCode::cancelled, "work_is_not_stopped",
+    return Error(ErrorCode::cancelled, "work_is_completed",
                  format_text("stopped: {} of {} bytes compared", done_bytes_.load(), progress_.total_bytes))
         .at_path(a_.files()[0].native());
   }
@@ -426,7 +435,7 @@ Result<void> check(const DiffOptions& options) {
 
 }  // namespace
 
-bool Differences::Metadata::empty() const noexcept {
+bool Differences::Metadata::is_same() const noexcept {
   return only_a.empty() && only_b.empty() && differ.empty();
 }
 
@@ -434,7 +443,7 @@ bool Differences::has_same_tensors() const noexcept {
   return only_a.empty() && only_b.empty() && differ.empty();
 }
 
-bool Differences::is_same() const noexcept { return has_same_tensors() && metadata.empty(); }
+bool Differences::is_same() const noexcept { return has_same_tensors() && metadata.is_same(); }
 
 std::string_view to_string(Differences::Kind kind) noexcept {
   switch (kind) {
@@ -449,7 +458,7 @@ std::string_view to_string(Differences::Kind kind) noexcept {
 Result<Differences> diff(const Model& a, const Model& b, const DiffOptions& options) {
   return without_bad_alloc([&]() -> Result<Differences> {
     HT_TRY(check(options));
-    return ModelComparison(a, b, options).run();
+    return ModelComparison(a, b, options).find_differences();
   });
 }
 

@@ -174,7 +174,7 @@ TEST_F(Diff, loaded_tensors_are_compared_without_the_file) {
   expect_same(a, b);
 }
 
-TEST_F(Diff, work_is_not_stopped) {
+TEST_F(Diff, work_is_completed) {
   const auto a = one("a", F32::tag, {large}, f32_data(large));
   const auto b = one("b", F32::tag, {large}, f32_data(large));
   std::stop_source stop;
@@ -182,7 +182,7 @@ TEST_F(Diff, work_is_not_stopped) {
   const auto found = diff(a, b, {.work = {.stop = stop.get_token()}});
   ASSERT_FALSE(found);
   EXPECT_EQ(found.error().code(), ErrorCode::cancelled);
-  EXPECT_EQ(found.error().rule(), "work_is_not_stopped");
+  EXPECT_EQ(found.error().rule(), "work_is_completed");
 }
 
 TEST_F(Diff, reports_progress) {

@@ -143,6 +143,11 @@ TEST_F(Diff, integers_are_subtracted_exactly) {
   EXPECT_EQ(difference(a, b).max_abs, 3.0);
   expect_same(a, b, 3.0);
   EXPECT_EQ(difference(a, b, 2.5).first_byte, 0U);
+  // The distance 2^53 + 1 is between two numbers of F64, 2^53 and 2^53 + 2.
+  const auto c = one("c", I64::tag, {1}, stored<std::int64_t>({(std::int64_t{1} << 53) + 1}));
+  const auto d = one("d", I64::tag, {1}, stored<std::int64_t>({0}));
+  EXPECT_EQ(difference(c, d, 0x1p53).max_abs, 0x1p53 + 2);
+  expect_same(c, d, 0x1p53 + 2);
 }
 
 TEST_F(Diff, complex_numbers_report_no_gap) {
@@ -166,6 +171,24 @@ TEST_F(Diff, splat_equals_its_expanded_tensor) {
   expect_same(splat("d", "abcd"), splat("e", "abcdabcdabcdabcd"));
   EXPECT_EQ(difference(data, splat("f", "ab")).first_byte, 2U);
   EXPECT_EQ(difference(splat("g", "abcd"), splat("h", "abcdabcdabcXabcd")).first_byte, 11U);
+}
+
+// A pattern continues across blocks whose size is not a multiple of the pattern.
+TEST_F(Diff, splats_of_blocks_are_compared_until_both_repeat) {
+  const auto splat = [&](std::string_view name, std::string pattern) {
+    const auto note = R"(TENSORv0:{"type": "Tensor", "dtype": "uint8", "shape": [420], "encoding": "Q6_K", )"
+                      R"("logical_shape": [2, 256]})";
+    return opened(name,
+                  irpa_file({{.name = "t", .note = note, .length = 420, .pattern = std::move(pattern)}}));
+  };
+  const auto zero = splat("a", std::string(4, '\0'));
+  // The scale is in bytes 208 and 209 of each block: 0 in the first block, 1.0009765625 in the second.
+  const auto other = splat("b", std::string("\0\0\x01\x3C", 4));
+  expect_same(zero, splat("c", std::string(1, '\0')), 0.0);
+  EXPECT_EQ(difference(zero, other, 0.0).first_byte, 210U);
+  const auto found = difference(zero, other);
+  EXPECT_EQ(found.first_byte, 2U);
+  EXPECT_GT(found.max_abs.value(), 0);
 }
 
 TEST_F(Diff, byte_order_and_element_order_are_ignored) {
@@ -214,7 +237,7 @@ TEST_F(Diff, untyped_entries_are_compared_by_bytes) {
   EXPECT_EQ(difference(a, untyped("h", "abce"), 100.0).why, Differences::Kind::contents);
 }
 
-TEST_F(Diff, encodings_are_compared_like_dtypes_and_blocks_by_bytes) {
+TEST_F(Diff, different_encodings_differ_in_dtype_and_equal_encodings_are_compared_by_bytes) {
   const auto blocks = [&](std::string_view name, const char* encoding, std::string data,
                           std::vector<std::int64_t> dims) {
     return make_model(name, "gguf",
@@ -284,7 +307,7 @@ TEST_F(Diff, metadata_is_compared_by_key_type_and_value) {
   EXPECT_EQ(found.metadata.only_a, (Names{"z", "b"}));
   EXPECT_EQ(found.metadata.only_b, (Names{"y", "c"}));
   EXPECT_EQ(found.metadata.differ, (Names{"type", "value"}));
-  EXPECT_FALSE(found.metadata.empty());
+  EXPECT_FALSE(found.metadata.is_same());
   EXPECT_TRUE(found.has_same_tensors());
   EXPECT_FALSE(found.is_same());
 }

@@ -21,12 +21,19 @@ double distance_of(std::complex<float> a, std::complex<float> b) noexcept {
                     ht::distance_of(static_cast<double>(a.imag()), static_cast<double>(b.imag())));
 }
 
+// The smallest F64 that is not less than the number. It exceeds a tolerance exactly if the number does.
+double rounded_up(std::uint64_t number) noexcept {
+  const auto nearest = static_cast<double>(number);
+  const bool is_rounded_down = nearest < 0x1p64 && static_cast<std::uint64_t>(nearest) < number;
+  return is_rounded_down ? std::nextafter(nearest, std::numeric_limits<double>::infinity()) : nearest;
+}
+
 // Subtracts before converting to F64, which would round 64-bit integers.
 template <std::integral T>
 double distance_of(T a, T b) noexcept {
   const auto wide_a = static_cast<std::uint64_t>(a);
   const auto wide_b = static_cast<std::uint64_t>(b);
-  return static_cast<double>(a > b ? wide_a - wide_b : wide_b - wide_a);
+  return rounded_up(a > b ? wide_a - wide_b : wide_b - wide_a);
 }
 
 template <class Element>

@@ -19,7 +19,8 @@ struct Numbers {
 struct Gap {
   /// The first element whose distance exceeds the tolerance.
   std::optional<std::uint64_t> first_beyond{};
-  /// The largest |a - b|.
+  /// The largest |a - b|. A distance that F64 does not hold is rounded: up for integers, otherwise to
+  /// nearest.
   double largest = 0;
   /// Σ (a - b)² of all elements.
   double squares = 0;
@@ -38,8 +39,8 @@ struct Gap {
 /// Whether values are rounded: floating-point dtypes and block encodings.
 [[nodiscard]] bool is_inexact(const ElementType& type) noexcept;
 
-/// The gap between `count` elements of types for which `have_distance` is true. `largest` is exact for
-/// integers of any width; for complex numbers it is the distance in the plane.
+/// The gap between `count` elements of types for which `have_distance` is true. Integers of any width are
+/// compared exactly with the tolerance. The distance of complex numbers is their distance in the plane.
 [[nodiscard]] Result<Gap> gap_between(const Numbers& a, const Numbers& b, std::uint64_t count,
                                       double tolerance);
 

@@ -88,7 +88,7 @@ TEST(NumberGap, reports_the_first_element_beyond_the_tolerance_and_the_largest_g
   EXPECT_EQ(gap.largest, 2);
 }
 
-TEST(NumberGap, is_exact_for_wide_integers) {
+TEST(NumberGap, subtracts_wide_integers_exactly) {
   const std::uint64_t a[] = {UINT64_MAX, 0};
   const std::uint64_t b[] = {UINT64_MAX - 1, 0};
   EXPECT_EQ(gap_between({type<U64>(), std::as_bytes(std::span(a))},
@@ -103,6 +103,25 @@ TEST(NumberGap, is_exact_for_wide_integers) {
                 .value()
                 .largest,
             static_cast<double>(UINT64_MAX));
+}
+
+// F64 does not hold 2^53 + 1, and the nearest F64 is 2^53.
+TEST(NumberGap, rounds_the_distance_of_integers_up_so_that_it_exceeds_the_tolerance) {
+  const std::int64_t zero[] = {0};
+  const auto gap = [&](std::int64_t number, double tolerance) {
+    const std::int64_t numbers[] = {number};
+    return gap_between({type<I64>(), std::as_bytes(std::span(numbers))},
+                       {type<I64>(), std::as_bytes(std::span(zero))}, 1, tolerance)
+        .value();
+  };
+  const std::int64_t odd = (std::int64_t{1} << 53) + 1;
+  EXPECT_EQ(gap(odd, 0x1p53).first_beyond, 0U);
+  EXPECT_EQ(gap(-odd, 0x1p53).first_beyond, 0U);
+  EXPECT_EQ(gap(odd, 0x1p53).largest, 0x1p53 + 2);
+  EXPECT_FALSE(gap(odd, 0x1p53 + 2).first_beyond);
+  EXPECT_FALSE(gap(odd - 1, 0x1p53).first_beyond);
+  EXPECT_EQ(gap(odd - 1, 0x1p53).largest, 0x1p53);
+  EXPECT_EQ(gap(INT64_MAX, 0).largest, 0x1p63);
 }
 
 TEST(NumberGap, elements_may_be_unaligned) {

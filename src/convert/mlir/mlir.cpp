@@ -435,7 +435,7 @@ Result<void> check_mlir_target(const std::filesystem::path& module,
                     other);
     }
     if (stat && options.if_exists == IfExists::fail) {
-      return refuse(ErrorCode::already_exists, "module_does_not_exist", "file already exists",
+      return refuse(ErrorCode::already_exists, "module_path_is_free", "file already exists",
                     "choose another FILE for --emit-mlir, or replace it and DST with --force");
     }
     return {};
@@ -450,7 +450,7 @@ Result<void> write_mlir(const std::filesystem::path& path, const Model& model, c
     std::uint64_t end = 0;
     HT_TRY(emit_mlir(model, options, [&](std::string_view text) -> Result<void> {
       if (write_options.stop.stop_requested()) {
-        return fail(Error(ErrorCode::cancelled, "work_is_not_stopped",
+        return fail(Error(ErrorCode::cancelled, "work_is_completed",
                           format_text("stopped: {} bytes of the module written, no file changed", end))
                         .at_path(path.native()));
       }

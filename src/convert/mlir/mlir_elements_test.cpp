@@ -152,7 +152,7 @@ TEST_F(MlirElementsTest, unreadable_pages_are_errors) {
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code(), ErrorCode::changed_underfoot) << to_string(done.error());
   EXPECT_EQ(done.error().tensor(), "t");
-  // Zeros of pages that cannot be read are not written.
+  // The fault handler replaces an unreadable page by zeros, which the module must not contain.
   EXPECT_EQ(text.find("00"), std::string::npos);
 }
 

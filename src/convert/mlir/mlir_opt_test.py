@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """MLIR's own mlir-opt reads the modules with the expected names and values.
 
-Usage: mlir_opt_test.py WRITER, the program of mlir_opt_test.cpp. Exits with 77 and prints the reason if it is skipped.
+Usage: mlir_opt_test.py WRITER, the program of write_module.cpp. Exits with 77 and prints the reason if it is skipped.
 Older versions of mlir-opt lack some types; the test leaves these out and prints a line for each.
 """
 

@@ -157,7 +157,8 @@ Result<void> change_type(TargetTensor& tensor, const ElementType& to, const Roun
 
 Result<void> change_types(std::span<TargetTensor> tensors, const ConvertOptions& options,
                           const std::function<Loss&(const TargetTensor&, Loss::Kind, const Error&)>& lost) {
-  // Rules for one tensor come first: each would apply to none after a wildcard that matches its tensor.
+  // Rules without a wildcard are tried first. Otherwise an earlier wildcard that matches the same tensor
+  // would hide them.
   std::vector<Rule> rules;
   std::ptrdiff_t exact_rules = 0;
   for (const auto& given : options.types) {

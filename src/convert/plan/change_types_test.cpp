@@ -6,12 +6,11 @@
 #include <htensor/integrity/seal.hpp>
 #include <htensor/values/cast.hpp>
 
-#include "convert/diff/diff_test.hpp"
+#include "convert/test_models_fixture.hpp"
 
 namespace ht::change_types_test {
 namespace {
 
-using testing::Diff;
 using testing::irpa_file;
 using testing::refusal;
 using testing::stored;
@@ -19,7 +18,7 @@ using testing::tensor_note;
 using testing::TestTensor;
 
 // Conversions that change the types of tensors.
-class ChangeTypes : public Diff {
+class ChangeTypes : public testing::TestModels {
  protected:
   static std::string floats(std::int64_t count, float scale = 1.0F) {
     std::string data;

@@ -106,19 +106,19 @@ TEST(Relayout, transposes_column_major_tensors) {
 TEST(Relayout, byte_swaps_only_the_scales_of_blocks) {
   struct Case {
     std::string_view encoding;
-    std::vector<std::size_t> halves;
+    std::vector<std::size_t> f16_offsets;
   };
   const Case cases[] = {{"Q4_0", {0}},      {"Q4_1", {0, 2}},   {"Q8_0", {0}},
                         {"Q2_K", {80, 82}}, {"Q4_K", {0, 2}},   {"Q5_K", {0, 2}},
                         {"Q6_K", {208}},    {"IQ4_XS", {0, 2}}, {"TQ1_0", {52}}};
-  for (const auto& [name, halves] : cases) {
+  for (const auto& [name, f16_offsets] : cases) {
     SCOPED_TRACE(name);
     const auto encoding = find_encoding(name).value();
     const std::int64_t dims[] = {3, encoding.block_elements};
     const auto data = some_data(std::uint64_t{3} * encoding.block_bytes, 7);
     auto expected = data;
     for (std::size_t block = 0; block < data.size(); block += encoding.block_bytes) {
-      for (const auto half : halves) std::swap(expected[block + half], expected[block + half + 1]);
+      for (const auto at : f16_offsets) std::swap(expected[block + at], expected[block + at + 1]);
     }
     EXPECT_EQ(reordered(big_blocks(encoding, dims), data), expected);
   }
@@ -202,7 +202,7 @@ TEST_F(ConvertRelayout, gguf_has_one_byte_order) {
   EXPECT_TRUE(std::holds_alternative<PartOrigin::Stored>(plan->files[0].parts[1].from));
 }
 
-TEST_F(ConvertRelayout, normalizes_tensors_stored_as_bytes) {
+TEST_F(ConvertRelayout, normalizes_tensors_that_become_raw_bytes) {
   const auto encoding = find_encoding("Q4_0").value();
   const auto gguf = make_model("big.gguf", "gguf",
                                {{.name = "q",
@@ -218,7 +218,7 @@ TEST_F(ConvertRelayout, normalizes_tensors_stored_as_bytes) {
   expect_same(intermediate.model, plain);
 }
 
-TEST_F(ConvertRelayout, byte_swaps_tensors_stored_as_bytes_once) {
+TEST_F(ConvertRelayout, byte_swaps_tensors_that_become_raw_bytes_once) {
   const auto numbers =
       opened("t.npy", testing::npy_file(">u4", true, "(2, 2)", stored<std::uint32_t>({1, 3, 2, 4}, true)));
   const auto intermediate = converted(numbers, "gguf", "t").value();

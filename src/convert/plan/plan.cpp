@@ -78,7 +78,7 @@ class Planner {
     if (options_.normalize_layout) {
       for (auto& tensor : tensors_) HT_TRY(normalize_layout(tensor));
     } else {
-      HT_TRY(normalize_layouts(tensors_, format_, source_format_));
+      HT_TRY(normalize_unsupported_layouts(tensors_, format_, source_format_));
     }
     metadata_ = HT_TRY(metadata_to_carry());
     auto planned = plan_files();
@@ -160,7 +160,8 @@ class Planner {
         continue;
       }
       if (refused->code() != ErrorCode::would_lose) return fail(*refused);
-      // The target has a layout of its own.
+      // A key about padding, alignment or the split of the source's files is not a loss, because the target
+      // has its own.
       if (describes_layout(item)) continue;
       add_loss(key, Loss::Kind::metadata, *refused).is_tensor = false;
     }
@@ -170,7 +171,7 @@ class Planner {
   Result<void> drop_unsupported_type(TargetTensor& tensor) {
     auto refused = refusal(tensor);
     if (!refused) return {};
-    // A note that only spells type and shape differently carries no information.
+    // Dropping a note is a loss only if it states more than the dtype and the shape, which the target stores.
     const bool has_note = !format_irpa::note_beyond_type(tensor.entry).empty();
     if (const auto note = std::exchange(tensor.entry.note, {}); !note.empty()) {
       auto other = refusal(tensor);
@@ -261,7 +262,8 @@ class Planner {
             .change = static_cast<std::uint32_t>(file.changes.size() - 1)};
   }
 
-  // Divides the tensors into shards. Tensors of a shard are adjacent; each shard has at least one.
+  // Divides the tensors into shards. Tensors of a shard are adjacent. Each shard has at least one, except
+  // that a model without tensors has one empty shard.
   [[nodiscard]] Result<std::vector<std::span<const TargetTensor>>> cut_into_shards() const {
     const std::span<const TargetTensor> all(tensors_);
     if (options_.shard_bytes == 0) return std::vector{all};
@@ -294,7 +296,7 @@ class Planner {
                             .extension = target_.extension().string()};
     for (std::uint32_t i = 0; i < shards.size(); ++i) {
       const SplitInfo part{.number = i, .count = name.count, .tensors = tensors_.size()};
-      const auto metadata = HT_TRY(metadata_of_shard(format_.sharding, metadata_, part));
+      const auto metadata = HT_TRY(metadata_of_part(format_.sharding, metadata_, part));
       const auto catalog = HT_TRY(catalog_of(shards[i], metadata, source_, format_));
       plan_.files.push_back(
           HT_TRY(plan_file(target_.parent_path() / name.name_of_part(i + 1), shards[i], catalog)));

@@ -1,4 +1,5 @@
-// Planning for sources that are, at least in part, in memory.
+// Plans a conversion of the tensors of a catalog, whose bytes are in files or in memory. `plan_conversion`
+// and `save` use it.
 #pragma once
 
 #include <filesystem>
@@ -8,8 +9,8 @@
 
 namespace ht::inline v1 {
 
-/// For each tensor of a catalog, its bytes if they are in memory and not in a file. Empty if all are in
-/// files.
+/// For each tensor of a catalog, its bytes if they are in memory and not in a file. The vector is empty if
+/// all tensors are in files.
 using InMemory = std::vector<std::optional<Bytes>>;
 
 [[nodiscard]] Result<ConversionPlan> plan_from(const Catalog& source, const InMemory& memory,

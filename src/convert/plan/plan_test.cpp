@@ -121,7 +121,7 @@ TEST(PlanConversion, aligns_every_tensor_in_canonical_order) {
   EXPECT_EQ(file.parts[1].offset % 2, 0U);
 }
 
-TEST(PlanConversion, canonical_order_uses_the_stored_dtype) {
+TEST(PlanConversion, canonical_order_uses_the_dtype_in_the_target) {
   const auto source = catalog({{"a", F4::tag, {4}, 2}, {"b", I4::tag, {4}, 2}});
   EXPECT_EQ(names_in(planned(source, "x.safetensors", {.canonical = true}).value().files[0]),
             (std::vector<std::string>{"b", "a"}));
@@ -160,7 +160,7 @@ TEST(PlanConversion, layout_keys_of_gguf_are_not_a_loss_and_split_keys_are_left_
   EXPECT_NE(text.find("general.alignment"), std::string_view::npos);
 }
 
-TEST(PlanConversion, loses_the_note_of_a_tensor_stored_as_bytes) {
+TEST(PlanConversion, loses_the_note_of_an_untyped_tensor) {
   CatalogBuilder builder("irpa");
   ASSERT_TRUE(builder.add({.name = "a", .bytes = 4, .note = "hello"}));
   const auto plan = planned(std::move(builder).build().value(), "x.safetensors");

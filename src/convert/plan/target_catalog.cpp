@@ -96,10 +96,12 @@ Result<void> normalize_layout(TargetTensor& tensor) {
   return {};
 }
 
-Result<void> normalize_layouts(std::span<TargetTensor> tensors, const Format& format, const Format* source) {
+Result<void> normalize_unsupported_layouts(std::span<TargetTensor> tensors, const Format& format,
+                                           const Format* source) {
   const auto is_big = [](const TargetTensor& tensor) { return tensor.entry.byte_order == ByteOrder::big; };
-  // If a format has one byte order for a whole file, most of its readers refuse big-endian files. The target
-  // is therefore big-endian only if the source is such a file.
+  // Most readers of formats with one byte order per file refuse big-endian files. A target of such a format
+  // is therefore big-endian only if the source's format also has one byte order per file and all selected
+  // tensors are big-endian.
   const bool big_endian =
       format.byte_orders == Format::ByteOrders::any ||
       (format.byte_orders == Format::ByteOrders::one_per_file && source != nullptr &&

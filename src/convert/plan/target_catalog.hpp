@@ -38,8 +38,9 @@ struct TargetTensor {
 [[nodiscard]] std::string change_text(const Entry& before, const Entry& after);
 
 /// Converts tensors to the types of `ConvertOptions::types` and `dequantize`. Calls `lost` with the reason
-/// for each lost note and for each cast by a rule that may round: its dtype does not hold every value of the
-/// old type. Block encodings and `dequantize` do not count as rounding. `lost` returns the new Loss.
+/// for each note that is dropped, and for each tensor that a type rule casts to a dtype that does not hold
+/// every value of the old type. Encoding to blocks and decoding by `dequantize` are not reported. `lost`
+/// returns the new Loss.
 [[nodiscard]] Result<void> change_types(
     std::span<TargetTensor> tensors, const ConvertOptions& options,
     const std::function<Loss&(const TargetTensor&, Loss::Kind, const Error&)>& lost);
@@ -51,8 +52,8 @@ void sort_canonically(std::span<TargetTensor> tensors, const Format& format);
 [[nodiscard]] Result<void> normalize_layout(TargetTensor& tensor);
 /// Normalizes the tensors whose layout the format cannot store. `source` is the source's format, null if
 /// unknown.
-[[nodiscard]] Result<void> normalize_layouts(std::span<TargetTensor> tensors, const Format& format,
-                                             const Format* source);
+[[nodiscard]] Result<void> normalize_unsupported_layouts(std::span<TargetTensor> tensors,
+                                                         const Format& format, const Format* source);
 
 /// A catalog of the tensors, with the files of the source. `duplicate_tensor` if two have the same name.
 [[nodiscard]] Result<Catalog> catalog_of(std::span<const TargetTensor> tensors, const Metadata& metadata,

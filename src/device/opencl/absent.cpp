@@ -1,4 +1,5 @@
-// For builds without OpenCL's headers: every call fails with an error that says so.
+// For builds without OpenCL's headers. `list_devices` returns an empty list; every other call fails with an
+// error that says that OpenCL is missing.
 #include <htensor/device/transfer.hpp>
 
 #include "device/opencl/listing.hpp"

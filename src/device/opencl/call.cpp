@@ -38,15 +38,15 @@ std::int64_t left_in_buffer(const Operand& operand, std::int64_t element, std::i
   return stride > 0 ? (operand.buffer_elements - 1 - at) / stride + 1 : at / -stride + 1;
 }
 
-Result<std::optional<Place>> only_buffer(const Operand& operand) {
+Result<std::optional<Place>> place_if_in_one_buffer(const Operand& operand) {
   const auto offsets = HT_TRY(layout::offset_range(operand.extents, operand.strides));
   const auto low = (operand.first + offsets.lowest) / operand.buffer_elements;
   if (low != (operand.first + offsets.highest) / operand.buffer_elements) return std::optional<Place>();
   return std::optional(place_of(operand, operand.first));
 }
 
-Result<Place> one_buffer(const Operand& operand) {
-  const auto place = HT_TRY(only_buffer(operand));
+Result<Place> place_in_one_buffer(const Operand& operand) {
+  const auto place = HT_TRY(place_if_in_one_buffer(operand));
   if (place) return *place;
   return fail(Error(ErrorCode::size_overflow, "operand_fits_one_buffer",
                     format_text("tensor of shape {} spans several device buffers of at most {} bytes",
@@ -78,7 +78,7 @@ Result<Operand> make_contiguous(const Call& call, const Operand& x, Storage& own
 Result<Dense> make_dense(const Call& call, const Operand& x) {
   Dense result;
   const auto dense = HT_TRY(make_contiguous(call, x, result.owner));
-  result.place = HT_TRY(one_buffer(dense));
+  result.place = HT_TRY(place_in_one_buffer(dense));
   return result;
 }
 

@@ -58,9 +58,9 @@ struct Place {
 [[nodiscard]] std::int64_t left_in_buffer(const Operand& operand, std::int64_t element, std::int64_t stride);
 
 /// The place of the first element if one buffer contains all elements, else nullopt.
-[[nodiscard]] Result<std::optional<Place>> only_buffer(const Operand& operand);
+[[nodiscard]] Result<std::optional<Place>> place_if_in_one_buffer(const Operand& operand);
 /// The same, but fails with `size_overflow`.
-[[nodiscard]] Result<Place> one_buffer(const Operand& operand);
+[[nodiscard]] Result<Place> place_in_one_buffer(const Operand& operand);
 
 /// Copies a view to contiguous new memory, kept alive by `owner`. Returns a contiguous view unchanged.
 [[nodiscard]] Result<Operand> make_contiguous(const Call& call, const Operand& x, Storage& owner);
@@ -137,7 +137,8 @@ struct Operands {
 [[nodiscard]] Result<void> combine_contiguous(Kernel& kernel, const Operand& a, const Operand& b,
                                               const Operand& out);
 
-// The operations, each implemented in the file of its slice.
+// The operations of `slice::Core` are implemented in core.cpp, those of `slice::Linear` and `slice::Conv` in
+// linear.cpp, those of `slice::Nn` in nn.cpp.
 [[nodiscard]] Result<void> run_binary(const Call& call, const char* kernel, const Operands& operands);
 [[nodiscard]] Result<void> run_copy(const Call& call, const Operands& operands);
 [[nodiscard]] Result<void> run_reduction(const Call& call, bool is_max, const Operands& operands);

@@ -1,5 +1,5 @@
-// slice::Core on OpenCL devices: elementwise operations, copies and reductions. Tensors may span several
-// buffers.
+// Operations of `slice::Core` on OpenCL devices: elementwise operations, copies and reductions. Tensors may
+// span several buffers.
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -37,9 +37,9 @@ Result<void> for_each_part(const Operand& a, const Operand& b, const Operand& ou
 }
 
 Result<void> combine_strided(Kernel& kernel, const Operand& a, const Operand& b, const Operand& out) {
-  const auto pa = HT_TRY(only_buffer(a));
-  const auto pb = HT_TRY(only_buffer(b));
-  const auto po = HT_TRY(only_buffer(out));
+  const auto pa = HT_TRY(place_if_in_one_buffer(a));
+  const auto pb = HT_TRY(place_if_in_one_buffer(b));
+  const auto po = HT_TRY(place_if_in_one_buffer(out));
   if (pa && pb && po) {
     return kernel.run_items(out.elements, pa->buffer, pa->at, pb->buffer, pb->at, po->buffer, po->at,
                             unsigned_of(out.elements), static_cast<cl_int>(out.rank), long8(out.extents),
@@ -84,7 +84,7 @@ template <class Accumulator>
 Result<void> write_reduced(const Call& call, bool is_max, const Operand& out,
                            const std::array<std::uint64_t, reduction_lanes>& lanes) {
   const auto value = combine_lanes<Accumulator>(is_max, lanes);
-  const auto to = HT_TRY(one_buffer(out));
+  const auto to = HT_TRY(place_in_one_buffer(out));
   return check(call.device.library().write_buffer(call.queue, to.buffer, CL_TRUE,
                                                   static_cast<std::size_t>(to.at) * sizeof(value),
                                                   sizeof(value), &value, 0, nullptr, nullptr),
@@ -120,8 +120,8 @@ Result<void> run_copy(const Call& call, const Operands& operands) {
   const Operand& from = operands.in[0];
   const Operand& out = operands.out;
   auto kernel = HT_TRY(Kernel::make(call, core_text(out.dtype), "copy_strided"));
-  const auto source = HT_TRY(only_buffer(from));
-  const auto to = HT_TRY(only_buffer(out));
+  const auto source = HT_TRY(place_if_in_one_buffer(from));
+  const auto to = HT_TRY(place_if_in_one_buffer(out));
   if (source && to) {
     return kernel.run_items(out.elements, source->buffer, source->at, to->buffer, to->at,
                             unsigned_of(out.elements), static_cast<cl_int>(out.rank), long8(out.extents),

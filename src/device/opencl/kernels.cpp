@@ -225,7 +225,8 @@ kernel void linear_vectors(global const Stored* x, long x0, global const Weight*
 }
 )";
 
-// One work-item per element of the result. Products are added in the order of the weight's elements.
+// One work-item per element of the result. Products are added in the order of the weight's elements. The
+// components of `options` are: stride y, x; padding y, x; dilation y, x; groups; 1 if x or w is empty.
 constexpr std::string_view convolution = R"(
 kernel void conv2d(global const Stored* x, long x0, global const Weight* w, long w0, global const Bias* bias,
                    long bias0, int has_bias, global Stored* out, long out0, ulong n, long8 x_extents,

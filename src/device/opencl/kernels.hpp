@@ -17,9 +17,9 @@ inline constexpr std::size_t tile_size = 16;
 /// Maximum vectors for `linear_vectors`. For so few vectors, the tiles of `matmul` would be mostly empty.
 inline constexpr std::int64_t max_vectors = 8;
 
-/// Kernels of slice::Core: `add`, `subtract`, `multiply` and `divide`, each also with `_strided`;
-/// `copy_strided`, `reduce_sum` and `reduce_max`. `dtype` must be one that OpenCL devices compute in.
-/// `divide` exists for floating-point dtypes only.
+/// Kernels of the operations of `slice::Core`: `add`, `subtract`, `multiply` and `divide`, each also with
+/// `_strided`; `copy_strided`, `reduce_sum` and `reduce_max`. `dtype` must be one that OpenCL devices compute
+/// in. `divide` exists for floating-point dtypes only.
 [[nodiscard]] std::string core_text(DTypeTag dtype);
 /// `matmul` and `linear_vectors` in F32 or F64, with weights of dtype `weight`.
 [[nodiscard]] std::string linear_text(DTypeTag dtype, DTypeTag weight);
@@ -28,8 +28,8 @@ inline constexpr std::int64_t max_vectors = 8;
 [[nodiscard]] std::string nn_text(DTypeTag dtype, DTypeTag weight, DTypeTag bias);
 /// `conv2d` in F32 or F64.
 [[nodiscard]] std::string conv_text(DTypeTag dtype, DTypeTag weight, DTypeTag bias);
-/// Source text of the kernels of slice::Nn. `Number` is float or double, `NUMBER(x)` a literal of that type,
-/// LANES is `group_size`.
+/// Source text of the kernels of the operations of `slice::Nn`. `Number` is float or double, `NUMBER(x)` a
+/// literal of that type, LANES is `group_size`.
 [[nodiscard]] std::string_view nn_kernels();
 
 }  // namespace ht::inline v1::opencl

@@ -1,4 +1,4 @@
-// slice::Linear and slice::Conv on OpenCL devices.
+// Operations of `slice::Linear` and `slice::Conv` on OpenCL devices.
 #include "device/opencl/call.hpp"
 
 namespace ht::inline v1::opencl {
@@ -41,9 +41,9 @@ Result<void> run_matmul(const Call& call, const Operands& operands) {
     make_column(b);
     make_column(out);
   }
-  const auto pa = HT_TRY(one_buffer(a));
-  const auto pb = HT_TRY(one_buffer(b));
-  const auto po = HT_TRY(one_buffer(out));
+  const auto pa = HT_TRY(place_in_one_buffer(a));
+  const auto pb = HT_TRY(place_in_one_buffer(b));
+  const auto po = HT_TRY(place_in_one_buffer(out));
   std::size_t batches = 1;
   for (std::size_t i = 0; i < 6; ++i) batches *= static_cast<std::size_t>(out.extents[i]);
   auto kernel = HT_TRY(Kernel::make(call, linear_text(out.dtype, b.dtype), "matmul"));
@@ -58,13 +58,13 @@ Result<void> run_linear(const Call& call, const Operands& operands) {
   const Operand& weights = operands.in[1];
   const auto [rows, columns] = std::pair(weights.extents[6], weights.extents[7]);
   const auto batch = operands.out.elements / rows;
-  const auto po = HT_TRY(one_buffer(operands.out));
+  const auto po = HT_TRY(place_in_one_buffer(operands.out));
   const auto bias = HT_TRY(bias_of(call, operands, po));
   const std::string text = linear_text(operands.out.dtype, weights.dtype);
   // Without columns the kernel reads nothing; the buffers may be empty.
   const bool is_empty = columns == 0;
   const auto x = is_empty ? Dense{.owner = {}, .place = po} : HT_TRY(make_dense(call, operands.in[0]));
-  const auto pw = is_empty ? po : HT_TRY(one_buffer(weights));
+  const auto pw = is_empty ? po : HT_TRY(place_in_one_buffer(weights));
   if (batch <= max_vectors) {
     auto kernel = HT_TRY(Kernel::make(call, text, "linear_vectors"));
     constexpr std::size_t group = 8;
@@ -85,7 +85,7 @@ Result<void> run_linear(const Call& call, const Operands& operands) {
 Result<void> run_conv2d(const Call& call, const operation::Conv2d& conv, const Operands& operands) {
   const Operand& x = operands.in[0];
   const Operand& weight = operands.in[1];
-  const auto po = HT_TRY(one_buffer(operands.out));
+  const auto po = HT_TRY(place_in_one_buffer(operands.out));
   const auto bias = HT_TRY(bias_of(call, operands, po));
   const bool is_empty = x.elements == 0 || weight.elements == 0;
   const auto px = is_empty ? Dense{.owner = {}, .place = po} : HT_TRY(make_dense(call, x));

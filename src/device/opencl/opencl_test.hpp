@@ -1,4 +1,4 @@
-// Tools for tests of OpenCL: the setting that lets PoCL serve `Gpu`, and computed tensors.
+// Tools for tests of OpenCL: the setting that lets PoCL serve `Gpu`, and tensors filled by a function.
 #pragma once
 
 #include <gtest/gtest.h>

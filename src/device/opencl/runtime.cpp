@@ -72,7 +72,8 @@ Result<Machine> list_machine() {
 
 // Never destroyed, because driver threads may outlive static objects.
 const Result<Machine>& machine() {
-  // Drivers start threads, which inherit the signal mask and may read mapped pages.
+  // Threads of the driver inherit the signal mask of this thread. They may read mapped pages, so SIGBUS must
+  // be unblocked while they start.
   static const auto* const listed = [] {
     const UnblockedSigbus unblocked;
     return new Result<Machine>(list_machine());

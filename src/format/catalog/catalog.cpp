@@ -152,7 +152,7 @@ Result<Catalog> CatalogBuilder::build() && {
     detail::trim(catalog_.dims_);
     detail::writable_names(catalog_.names_).trim();
     catalog_.metadata_.trim();
-    if (const auto duplicate = detail::writable_names(catalog_.names_).index()) {
+    if (const auto duplicate = detail::writable_names(catalog_.names_).build_index()) {
       const Entry entry = catalog_[*duplicate];
       auto error = Error(ErrorCode::duplicate_tensor, "names_are_unique",
                          format_text("tensor name '{}' occurs twice", entry.name))

@@ -120,17 +120,17 @@ MetaValue::Array::Iterator& MetaValue::Array::Iterator::operator++() noexcept {
 Metadata::Item Metadata::operator[](std::size_t index) const noexcept {
   const auto begin = static_cast<std::size_t>(index == 0 ? 0 : ends_[index - 1]);
   const auto end = static_cast<std::size_t>(ends_[index]);
-  // A well-formed value has at least one byte, so a value without bytes in `values_` is in `owned_`.
-  if (begin == end) return {(*keys_)[index], MetaValue(types_[index], owned_bytes(index))};
+  // A well-formed value has at least one byte, so a value without bytes in `values_` is in `external_`.
+  if (begin == end) return {(*keys_)[index], MetaValue(types_[index], external_bytes(index))};
   return {(*keys_)[index], MetaValue(types_[index], Bytes(values_).subspan(begin, end - begin))};
 }
 
 detail::IndexIterator<Metadata> Metadata::begin() const noexcept { return {*this, 0}; }
 detail::IndexIterator<Metadata> Metadata::end() const noexcept { return {*this, size()}; }
 
-Bytes Metadata::owned_bytes(std::size_t index) const noexcept {
-  const auto found = std::ranges::lower_bound(owned_, index, {}, &Owned::index);
-  return found != owned_.end() && found->index == index ? found->bytes : Bytes();
+Bytes Metadata::external_bytes(std::size_t index) const noexcept {
+  const auto found = std::ranges::lower_bound(external_, index, {}, &ExternalValue::index);
+  return found != external_.end() && found->index == index ? found->bytes : Bytes();
 }
 
 bool operator==(const Metadata& a, const Metadata& b) noexcept {
@@ -174,7 +174,7 @@ Result<void> Metadata::add(std::string_view key, const MetaValue& value) {
 Result<void> Metadata::add(std::string_view key, const MetaValue& value, std::shared_ptr<const void> owner) {
   HT_TRY(append(key, value.type(), {}, {}));
   return without_bad_alloc([&]() -> Result<void> {
-    owned_.push_back({size() - 1, value.bytes(), std::move(owner)});
+    external_.push_back({size() - 1, value.bytes(), std::move(owner)});
     return {};
   });
 }
@@ -192,7 +192,7 @@ Result<void> Metadata::append(std::string_view key, MetaType type, Bytes length,
 
 Result<void> Metadata::index() {
   return without_bad_alloc([&]() -> Result<void> {
-    const auto duplicate = detail::writable_names(keys_).index();
+    const auto duplicate = detail::writable_names(keys_).build_index();
     if (!duplicate) return {};
     return fail(Error(ErrorCode::duplicate_key, "metadata_keys_are_unique",
                       format_text("metadata key '{}' occurs twice", (*keys_)[*duplicate]))
@@ -208,10 +208,10 @@ void Metadata::trim() {
 }
 
 std::uint64_t Metadata::memory_bytes() const noexcept {
-  std::uint64_t owned = owned_.capacity() * sizeof(Owned);
-  for (const auto& value : owned_) owned += value.bytes.size();
+  std::uint64_t external = external_.capacity() * sizeof(ExternalValue);
+  for (const auto& value : external_) external += value.bytes.size();
   return detail::names_in(keys_).memory_bytes() + types_.capacity() * sizeof(MetaType) +
-         ends_.capacity() * sizeof(std::uint64_t) + values_.capacity() + owned;
+         ends_.capacity() * sizeof(std::uint64_t) + values_.capacity() + external;
 }
 
 }  // namespace ht::inline v1

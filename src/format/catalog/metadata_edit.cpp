@@ -29,7 +29,7 @@ MetadataEdit::Type type_of(const MetaValue& value) noexcept {
   return {value.type(), array ? array->element_type() : MetaType::string};
 }
 
-// Parses the exact type, so that the number is not rounded twice.
+// Parses the text directly as T: a float that is parsed as a double first is rounded twice.
 template <WireNumber T>
 bool append_number(Writer& out, std::string_view text) {
   T number{};

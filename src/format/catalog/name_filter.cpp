@@ -179,7 +179,7 @@ class Expansion {
         "braces_expand_within_limit", pattern_,
         format_text("its braces expand to more than {} patterns, or the pattern has more than {} bytes",
                     max_alternatives, max_pattern_bytes),
-        "use * for a part of the alternatives, or several patterns");
+        "replace some of the braces by *, or pass several patterns");
   }
 
   Text pattern_;

@@ -181,7 +181,7 @@ TEST(Glob, characters_are_utf8_code_points) {
   EXPECT_FALSE(glob_matches("*\xA9", "é"));
 }
 
-TEST(Glob, many_stars_take_at_most_the_product_of_lengths) {
+TEST(Glob, time_for_many_stars_is_at_most_the_product_of_both_lengths) {
   std::string pattern;
   for (int i = 0; i < 300; ++i) pattern += "*a";
   const std::string text(5000, 'a');

@@ -35,7 +35,7 @@ void detail::NameStore::add(std::string_view name) {
   ends_.push_back(text_.size());
 }
 
-std::optional<std::size_t> detail::NameStore::index() {
+std::optional<std::size_t> detail::NameStore::build_index() {
   hash_ = KeyedHash(bytes_of(text_));
   const std::size_t count = ends_.size();
   // A slot stores a position in 32 bits.

@@ -20,8 +20,8 @@ void trim(Container& container) {
   if (container.size() < container.capacity() / 2) container.shrink_to_fit();
 }
 
-/// Names in the order in which they were added, accessible by position and, after `index`, by name. No
-/// allocation per name.
+/// Names in the order in which they were added, accessible by position and, after `build_index()`, by
+/// name. No allocation per name.
 class NameStore {
  public:
   void reserve(std::size_t names, std::size_t bytes = 0);
@@ -37,8 +37,8 @@ class NameStore {
 
   /// Builds the index for `find`, in linear time for any names. Returns the position of the first duplicate,
   /// if there is one; `find` must not be used then. Throws std::length_error for 2^32 - 1 names or more.
-  [[nodiscard]] std::optional<std::size_t> index();
-  /// The position of a name, in constant time. Requires `index` after the last `add`.
+  [[nodiscard]] std::optional<std::size_t> build_index();
+  /// The position of a name, in constant time. Requires `build_index()` after the last `add`.
   [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const noexcept;
 
   /// Releases unused capacity, if it is large.

@@ -103,8 +103,8 @@ Result<std::uint64_t> read_alignment(const std::vector<Pair>& pairs, const Metad
   return alignment;
 }
 
-/// A row of the table, and the offsets of its fields in the file.
-struct Row {
+/// A tensor in the table, and the offsets of its fields in the file.
+struct TableEntry {
   std::string_view name;
   std::uint32_t rank = 0;
   std::array<std::int64_t, max_rank> dims{};  // outermost first
@@ -119,64 +119,65 @@ struct Row {
   [[nodiscard]] std::uint64_t at_offset() const noexcept { return at_type() + sizeof(type); }
 };
 
-// The row must have been checked by `skip_tensors`.
-Row read_row(Reader& reader) {
-  Row row;
-  row.at = reader.at();
-  row.name = reader.text("");
-  row.rank = reader.number<std::uint32_t>("");
-  for (std::size_t i = row.rank; i > 0; --i) row.dims[i - 1] = reader.number<std::int64_t>("");
-  row.type = reader.number<std::uint32_t>("");
-  row.offset = reader.number<std::uint64_t>("");
-  return row;
+// `check_and_skip_table` must have accepted the entry: its rank is at most 4, and all its bytes are
+// available.
+TableEntry read_table_entry(Reader& reader) {
+  TableEntry tensor;
+  tensor.at = reader.at();
+  tensor.name = reader.text("");
+  tensor.rank = reader.number<std::uint32_t>("");
+  for (std::size_t i = tensor.rank; i > 0; --i) tensor.dims[i - 1] = reader.number<std::int64_t>("");
+  tensor.type = reader.number<std::uint32_t>("");
+  tensor.offset = reader.number<std::uint64_t>("");
+  return tensor;
 }
 
-Result<TensorType> check_type(const Row& row) {
-  if (const auto type = find_type(row.type)) return *type;
+Result<TensorType> check_type(const TableEntry& tensor) {
+  if (const auto type = find_type(tensor.type)) return *type;
   return fail(broken(ErrorCode::unsupported_encoding, "gguf_tensor_types_are_known",
-                     {row.at_type(), row.name}, "tensor '{}': ggml type {} is retired or unknown", row.name,
-                     row.type)
+                     {tensor.at_type(), tensor.name}, "tensor '{}': ggml type {} is retired or unknown",
+                     tensor.name, tensor.type)
                   .with_hint("quantize the model again with a current llama.cpp, or update htensor"));
 }
 
-Result<std::uint64_t> check_shape(const Row& row, const Encoding& encoding) {
+Result<std::uint64_t> check_shape(const TableEntry& tensor, const Encoding& encoding) {
   const auto refuse = [&](ErrorCode code, std::string_view rule, std::string_view why) {
-    return fail(broken(code, rule, {row.at_dims(), row.name}, "tensor '{}', {} [{}]: {}", row.name,
-                       encoding.name, fmt::join(row.extents(), ", "), why));
+    return fail(broken(code, rule, {tensor.at_dims(), tensor.name}, "tensor '{}', {} [{}]: {}", tensor.name,
+                       encoding.name, fmt::join(tensor.extents(), ", "), why));
   };
-  if (std::ranges::any_of(row.extents(), [](std::int64_t dim) { return dim < 0; })) {
+  if (std::ranges::any_of(tensor.extents(), [](std::int64_t dim) { return dim < 0; })) {
     return refuse(ErrorCode::bad_shape, "dims_are_not_negative", "a dimension is negative");
   }
-  if (!element_count(row.extents())) {
+  if (!element_count(tensor.extents())) {
     return refuse(ErrorCode::size_overflow, "elements_fit_63_bits", "element count exceeds 2^63-1");
   }
-  const std::int64_t elements_in_a_row = row.rank == 0 ? 1 : row.extents().back();
-  if (elements_in_a_row % encoding.block_elements != 0) {
+  const std::int64_t innermost_elements = tensor.rank == 0 ? 1 : tensor.extents().back();
+  if (innermost_elements % encoding.block_elements != 0) {
     return refuse(
         ErrorCode::bad_shape, "gguf_rows_are_whole_blocks",
         format_text("rows are not multiples of the block size, {} elements", encoding.block_elements));
   }
-  const auto bytes = block_bytes(row.extents(), encoding);
+  const auto bytes = block_bytes(tensor.extents(), encoding);
   if (!bytes) {
     return refuse(ErrorCode::size_overflow, "data_size_fits_63_bits", "size exceeds 2^63-1 bytes");
   }
   return *bytes;
 }
 
-Result<void> check_offset(const Row& row, const DataPlan& plan) {
+Result<void> check_offset(const TableEntry& tensor, const DataPlan& plan) {
   const auto refuse = [&](ErrorCode code, std::string_view rule, std::string_view why) {
-    return fail(broken(code, rule, {row.at_offset(), row.name}, "tensor '{}': offset {} {}", row.name,
-                       row.offset, why));
+    return fail(broken(code, rule, {tensor.at_offset(), tensor.name}, "tensor '{}': offset {} {}",
+                       tensor.name, tensor.offset, why));
   };
-  if (row.offset == plan.next) return {};
-  if (!checked::narrow<std::int64_t>(row.offset)) {
+  if (tensor.offset == plan.next) return {};
+  if (!checked::narrow<std::int64_t>(tensor.offset)) {
     return refuse(ErrorCode::bad_offset, "gguf_offsets_fit_63_bits", "exceeds 2^63-1");
   }
-  if (row.offset % plan.alignment != 0) {
+  if (tensor.offset % plan.alignment != 0) {
     return refuse(ErrorCode::misaligned, "gguf_offsets_are_multiples_of_the_alignment",
                   format_text("is not a multiple of the alignment, {}", plan.alignment));
   }
-  if (row.offset < plan.next) {
+  if (tensor.offset < plan.next) {
     return refuse(
         ErrorCode::overlap, "gguf_tensors_do_not_overlap",
         format_text("overlaps the previous tensors, which end at offset {} with padding", plan.next));
@@ -186,35 +187,36 @@ Result<void> check_offset(const Row& row, const DataPlan& plan) {
       format_text("leaves a gap after the previous tensors, which end at offset {} with padding", plan.next));
 }
 
-Result<void> add_tensor(const Row& row, ByteOrder order, DataPlan& plan, CatalogBuilder& builder) {
-  const auto type = HT_TRY(check_type(row));
-  const auto bytes = HT_TRY(check_shape(row, type.encoding));
-  HT_TRY(check_offset(row, plan));
+Result<void> add_tensor(const TableEntry& tensor, ByteOrder order, DataPlan& plan, CatalogBuilder& builder) {
+  const auto type = HT_TRY(check_type(tensor));
+  const auto bytes = HT_TRY(check_shape(tensor, type.encoding));
+  HT_TRY(check_offset(tensor, plan));
   const std::uint64_t offset = plan.next_in_file();
   if (!plan.place(bytes)) {
-    return fail(broken(ErrorCode::size_overflow, "gguf_data_end_fits_63_bits", {row.at_offset(), row.name},
-                       "tensor '{}': {} bytes at offset {} end beyond 2^63-1", row.name, bytes, row.offset));
+    return fail(
+        broken(ErrorCode::size_overflow, "gguf_data_end_fits_63_bits", {tensor.at_offset(), tensor.name},
+               "tensor '{}': {} bytes at offset {} end beyond 2^63-1", tensor.name, bytes, tensor.offset));
   }
-  return builder.add({.name = row.name,
+  return builder.add({.name = tensor.name,
                       .dtype = type.dtype,
                       .encoding = type.encoding.tag,
-                      .dims = row.extents(),
+                      .dims = tensor.extents(),
                       .byte_order = order,
                       .offset = offset,
                       .bytes = bytes});
 }
 
-// Reads a table that was checked by `skip_tensors`. Afterwards `plan` has the end of the data.
+// Reads a table that `check_and_skip_table` has accepted. Afterwards `plan` has the end of the data.
 Result<void> read_tensors(Reader& reader, std::uint64_t count, DataPlan& plan, CatalogBuilder& builder) {
   // The whole table was read, so `count` is plausible.
   HT_TRY(builder.reserve(static_cast<std::size_t>(count)));
   for (std::uint64_t i = 0; i < count; ++i) {
-    const Row row = read_row(reader);
-    if (!is_utf8(row.name)) {
-      return fail(broken(ErrorCode::bad_utf8, "gguf_names_are_utf8", {row.at},
+    const TableEntry tensor = read_table_entry(reader);
+    if (!is_utf8(tensor.name)) {
+      return fail(broken(ErrorCode::bad_utf8, "gguf_names_are_utf8", {tensor.at},
                          "name of tensor {} is not valid UTF-8", i));
     }
-    HT_TRY(add_tensor(row, reader.order(), plan, builder));
+    HT_TRY(add_tensor(tensor, reader.order(), plan, builder));
   }
   return {};
 }
@@ -228,7 +230,7 @@ Result<ParseResult> parse(const FileParts& parts, std::uint64_t file_bytes, cons
   const Counts counts = read_counts(reader);
   const auto pairs = read_pairs(reader, counts.values);
   const std::size_t table = reader.at();
-  skip_tensors(reader, counts.tensors);
+  check_and_skip_table(reader, counts.tensors);
   if (!reader.ok()) return std::move(reader).stop_reason();
 
   CatalogBuilder builder("gguf");

@@ -37,8 +37,8 @@ inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{256} << 
 /// metadata.
 [[nodiscard]] Result<EncodedFile> encode(const Catalog& catalog, const EncodeOptions& layout);
 
-/// The key of a string of spaces after all other values, with which an edit fills the space before the data.
-/// A later edit takes the space that it needs from this string.
+/// The key of the padding value, the last value of the metadata: a string that consists of spaces. An edit
+/// writes it to fill the bytes between header and data. A later edit shortens it to make room.
 inline constexpr std::string_view pad_key = "htensor.pad";
 
 /// Reasons why llama.cpp rejects a file of this catalog: names that are too long for ggml, a missing

@@ -93,7 +93,7 @@ TEST(GgufEdit, pads_a_shorter_header_and_reuses_the_padding) {
 TEST(GgufEdit, metadata_fits_the_padding) {
   const auto file = with_text(std::string(10, 'x'));
   const auto old = parse_gguf(file).value();
-  // Magic, version and counts; the value; the row of the tensor.
+  // Magic, version and counts; the value; the tensor in the table.
   const std::size_t used = 24 + (8 + 4 + 4 + 8 + 10) + (8 + 1 + 4 + 8 + 4 + 8);
   const std::size_t room = old[0].offset - used;
   EXPECT_EQ(after(file.bytes(), {{.key = "text", .value = std::string(10 + room, 'y')}})->header.size(),

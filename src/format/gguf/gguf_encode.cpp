@@ -159,7 +159,7 @@ std::optional<OldHeader> read_header(const Format::HeaderEdit& edit) {
   old.before_values = reader.since(0);
   static_cast<void>(read_pairs(reader, reader.number<std::uint64_t>("metadata count")));
   const std::size_t table = reader.at();
-  skip_tensors(reader, tensors);
+  check_and_skip_table(reader, tensors);
   if (!reader.ok()) return std::nullopt;
   old.table = reader.since(table);
   if (const auto stored = edit.catalog.metadata().find(alignment_key)) {

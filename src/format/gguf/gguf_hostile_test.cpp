@@ -45,7 +45,7 @@ GgufFile good_file(std::endian order = std::endian::little) {
   return file.pad(64).zeros(128);
 }
 
-// A file without metadata and with one tensor, whose row begins after the counts.
+// A file without metadata and with one tensor; its table begins after the counts.
 GgufFile one_tensor(const std::vector<std::int64_t>& dims, std::uint32_t type, std::uint64_t offset = 0) {
   GgufFile file;
   return file.header(1, 0).tensor("t", dims, type, offset).pad().zeros(256);

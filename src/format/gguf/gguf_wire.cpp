@@ -103,7 +103,7 @@ std::optional<TensorType> block_type(EncodingTag tag) noexcept {
   return TensorType{.id = static_cast<std::uint32_t>(tag), .encoding = *encoding};
 }
 
-void skip_row(Reader& reader) {
+void check_and_skip_tensor(Reader& reader) {
   const auto name = reader.text("tensor name");
   const std::uint64_t begin = reader.at();
   const auto rank = reader.number<std::uint32_t>("tensor rank");
@@ -153,8 +153,9 @@ template <std::endian Order>
 std::uint64_t Reader::skip_complete_texts(std::uint64_t count) noexcept {
   const Bytes prefix =
       prefix_.first(static_cast<std::size_t>(std::min<std::uint64_t>(prefix_.size(), max_header_bytes_)));
-  // Each address depends on the previous length, so an iteration costs one load and one addition. The size of
-  // the length fields is added by the addressing mode.
+  // The address of a length depends on all lengths before it, and this chain limits the speed. `at` adds up
+  // only the lengths, so the chain has one load and one addition per string. `passed * min_text_bytes`, the
+  // size of the length fields, is not part of the chain.
   std::size_t at = at_;
   std::uint64_t passed = 0;
   for (; passed < count; ++passed) {
@@ -255,13 +256,14 @@ std::optional<TensorType> type_of(const Entry& entry) noexcept {
   return *found;
 }
 
-void skip_tensors(Reader& reader, std::uint64_t count) {
+void check_and_skip_table(Reader& reader, std::uint64_t count) {
   const std::uint64_t begin = reader.at();
   for (std::uint64_t i = 0; i < count && reader.ok(); ++i) {
     const std::uint64_t passed = reader.at() - begin;
-    skip_row(reader);
+    check_and_skip_tensor(reader);
     if (reader.ok()) continue;
-    // Rows have similar sizes. A product that overflows makes a wrong estimate, which affects speed only.
+    // The tensors have similar sizes in the table. A product that overflows makes a wrong estimate, which
+    // affects speed only.
     reader.extend_request((count - i) * min_tensor_bytes);
     if (i > 0) reader.extend_request(passed / i * (count - i));
   }

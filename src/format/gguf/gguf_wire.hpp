@@ -28,7 +28,7 @@ inline constexpr int max_array_depth = 8;
 inline constexpr std::uint64_t min_text_bytes = 8;
 /// Minimum size of a pair: a key of one byte and a value of one byte.
 inline constexpr std::uint64_t min_pair_bytes = 8 + 1 + 4 + 1;
-/// Minimum size of a table row: empty name, rank 0, type and offset.
+/// Minimum size of a tensor in the table: empty name, rank 0, type and offset.
 inline constexpr std::uint64_t min_tensor_bytes = 8 + 4 + 4 + 8;
 
 /// The byte order, derived from the version field: the byte-swapped form of a known version is not a known
@@ -171,8 +171,9 @@ struct TensorType {
 /// nullopt if ggml has no type for the entry.
 [[nodiscard]] std::optional<TensorType> type_of(const Entry& entry) noexcept;
 
-/// Skips and checks the whole tensor table, or a part of it if the reader stops.
-void skip_tensors(Reader& reader, std::uint64_t count);
+/// Moves the reader past the tensor table. Checks only that each rank is at most 4 and that the table is
+/// complete; otherwise the reader stops.
+void check_and_skip_table(Reader& reader, std::uint64_t count);
 
 /// Computes the offsets of adjacent tensors. The alignment is a power of two, and `begin` is a multiple of
 /// it.

@@ -54,7 +54,7 @@ Result<void> check_flags(Bytes bytes) {
                        "flags are {:#x} but only bit 0 is defined", flags));
   }
   if ((flags & flag_payload_crc) == 0 && load_le<std::uint64_t>(bytes.subspan(at_payload_crc)) != 0) {
-    return fail(broken(ErrorCode::bad_header, "unsealed_payload_has_no_checksum", {at_payload_crc},
+    return fail(broken(ErrorCode::bad_header, "payload_checksum_requires_its_flag", {at_payload_crc},
                        "payload checksum is set but its flag is not"));
   }
   for (const std::size_t at : {std::size_t{at_reserved}, std::size_t{at_reserved} + 8}) {
@@ -136,7 +136,7 @@ Result<void> check_length(const Header& header, std::uint64_t file_bytes, bool a
 
 }  // namespace
 
-Result<Header> describe(const DTypeInfo& dtype, std::span<const std::int64_t> dims) {
+Result<Header> make_header(const DTypeInfo& dtype, std::span<const std::int64_t> dims) {
   Header header{.dtype = dtype.tag};
   if (dims.size() > header.dims.size()) {
     return fail(Error(ErrorCode::bad_shape, "rank_is_at_most_8",
@@ -160,12 +160,12 @@ Result<Header> describe(const DTypeInfo& dtype, std::span<const std::int64_t> di
   return header;
 }
 
-Result<Header> decode(std::span<const std::byte, header_bytes> bytes, std::span<const DTypeInfo> users,
+Result<Header> decode(std::span<const std::byte, header_bytes> bytes, std::span<const DTypeInfo> user_dtypes,
                       bool require_known_dtype) {
   HT_TRY(check_magic_checksum_and_version(bytes));
   HT_TRY(check_flags(bytes));
   Header header{.dtype = static_cast<DTypeTag>(bytes[at_dtype])};
-  const auto dtype = find_dtype(header.dtype, users);
+  const auto dtype = find_dtype(header.dtype, user_dtypes);
   const bool is_user_tag = static_cast<std::uint8_t>(header.dtype) >= first_user_tag;
   if (!dtype && (require_known_dtype || !is_user_tag))
     return fail(unknown_dtype(header.dtype).at_offset(at_dtype));
@@ -246,7 +246,7 @@ Result<EncodedFile> encode(const Catalog& catalog, const EncodeOptions& layout) 
   }
   HT_TRY(check_data_size(entry));
   // The width of a user dtype is not known here; the size is set from the entry.
-  auto header = HT_TRY(describe({.tag = entry.dtype, .name = "bytes", .bits = 8}, entry.dims));
+  auto header = HT_TRY(make_header({.tag = entry.dtype, .name = "bytes", .bits = 8}, entry.dims));
   header.data_bytes = entry.bytes;
   const std::uint64_t alignment = std::max(layout.alignment, data_alignment);
   const auto begin = checked::align_up(header_bytes, alignment);

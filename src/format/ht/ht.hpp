@@ -37,13 +37,14 @@ struct Header {
 };
 
 /// The header of a dense tensor; sizes are computed from dtype and dims.
-[[nodiscard]] Result<Header> describe(const DTypeInfo& dtype, std::span<const std::int64_t> dims);
+[[nodiscard]] Result<Header> make_header(const DTypeInfo& dtype, std::span<const std::int64_t> dims);
 
 /// Checks every rule that the 128 bytes can violate, the magic and the checksum first. If
-/// `require_known_dtype` is false, a user tag that is not in `users` is accepted, and its data size is not
-/// compared with the shape.
+/// `require_known_dtype` is false, the tag of a user-defined dtype that is not in `user_dtypes` is accepted,
+/// and its data size is not compared with the shape.
 [[nodiscard]] Result<Header> decode(std::span<const std::byte, header_bytes> bytes,
-                                    std::span<const DTypeInfo> users = {}, bool require_known_dtype = true);
+                                    std::span<const DTypeInfo> user_dtypes = {},
+                                    bool require_known_dtype = true);
 
 /// The inverse of `decode`.
 [[nodiscard]] std::array<std::byte, header_bytes> encode(const Header& header) noexcept;

@@ -21,7 +21,7 @@ SEEDS = {
     "empty": ht(14, [4, 0], 0),
     "packed": ht(17, [3], 2),
     "rank8": ht(5, [1, 2, 1, 2, 1, 2, 1, 2], 16),
-    "sealed": ht(5, [8], 8, flags=1, payload=crc64nvme(bytes(8))),
+    "checksum": ht(5, [8], 8, flags=1, payload=crc64nvme(bytes(8))),
     "offset": ht(5, [8], 8, offset=192),
     "large": ht(14, [1 << 19, 1 << 19], 1 << 40),
 }

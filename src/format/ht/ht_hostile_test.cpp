@@ -14,7 +14,7 @@ constexpr std::uint64_t data_bytes = 24;
 
 std::vector<std::byte> good_file() {
   const std::vector<std::int64_t> dims{2, 3};
-  const auto header = encode(describe(dtype_info<F32>(), dims).value());
+  const auto header = encode(make_header(dtype_info<F32>(), dims).value());
   std::vector<std::byte> file(header.begin(), header.end());
   file.resize(header_bytes + data_bytes);
   return file;
@@ -72,7 +72,7 @@ TEST(HtHostile, rank_is_at_most_8) {
                    11);
   }
   const std::vector<std::int64_t> nine(9, 1);
-  EXPECT_EQ(describe(dtype_info<F32>(), nine).error().rule(), "rank_is_at_most_8");
+  EXPECT_EQ(make_header(dtype_info<F32>(), nine).error().rule(), "rank_is_at_most_8");
 }
 
 TEST(HtHostile, unknown_flags_are_zero) {
@@ -82,9 +82,9 @@ TEST(HtHostile, unknown_flags_are_zero) {
   }
 }
 
-TEST(HtHostile, unsealed_payload_has_no_checksum) {
-  expect_refusal(error_with(96, std::uint64_t{1}), ErrorCode::bad_header, "unsealed_payload_has_no_checksum",
-                 96);
+TEST(HtHostile, payload_checksum_requires_its_flag) {
+  expect_refusal(error_with(96, std::uint64_t{1}), ErrorCode::bad_header,
+                 "payload_checksum_requires_its_flag", 96);
 }
 
 TEST(HtHostile, reserved_fields_are_zero) {
@@ -113,12 +113,12 @@ TEST(HtHostile, data_size_fits_63_bits) {
   }
   // A dimension of 0 does not hide the overflow, because strides would overflow too.
   const std::vector<std::int64_t> hidden{0, std::int64_t{1} << 40, std::int64_t{1} << 40};
-  EXPECT_EQ(describe(dtype_info<F32>(), hidden).error().rule(), "data_size_fits_63_bits");
+  EXPECT_EQ(make_header(dtype_info<F32>(), hidden).error().rule(), "data_size_fits_63_bits");
 }
 
 TEST(HtHostile, dims_are_not_negative) {
   const std::vector<std::int64_t> dims{2, -1};
-  const auto header = describe(dtype_info<F32>(), dims);
+  const auto header = make_header(dtype_info<F32>(), dims);
   ASSERT_FALSE(header);
   EXPECT_EQ(header.error().code(), ErrorCode::bad_shape);
   EXPECT_EQ(header.error().rule(), "dims_are_not_negative");

@@ -13,7 +13,7 @@
 namespace ht::format_ht::ht_test {
 namespace {
 
-Header header_of(DTypeInfo dtype, std::vector<std::int64_t> dims) { return describe(dtype, dims).value(); }
+Header header_of(DTypeInfo dtype, std::vector<std::int64_t> dims) { return make_header(dtype, dims).value(); }
 
 TEST(HtFormat, header_has_the_bytes_of_the_specification) {
   Header header = header_of(dtype_info<BF16>(), {3, 5});
@@ -69,8 +69,8 @@ TEST(HtFormat, user_tags_are_read_if_passed) {
   const DTypeInfo mine{user_tag(5), "F24", 24};
   const auto bytes = encode(header_of(mine, {8}));
   EXPECT_EQ(decode(bytes).error().code(), ErrorCode::bad_dtype);
-  const std::array users{mine};
-  const auto header = decode(bytes, users);
+  const std::array user_dtypes{mine};
+  const auto header = decode(bytes, user_dtypes);
   ASSERT_TRUE(header);
   EXPECT_EQ(header->data_bytes, 24U);
 }
@@ -141,7 +141,7 @@ rc::Gen<Header> any_header() {
       dims.push_back(*rc::gen::inRange<std::int64_t>(0, std::int64_t{1} << *rc::gen::inRange(1, 40)));
       if (!dense_bytes(dims, dtype.bits)) dims.back() = 1;
     }
-    Header header = describe(dtype, dims).value();
+    Header header = make_header(dtype, dims).value();
     header.data_offset = 64 * *rc::gen::inRange<std::uint64_t>(2, std::uint64_t{1} << 40);
     if (*rc::gen::arbitrary<bool>()) header.payload_crc = *rc::gen::arbitrary<std::uint64_t>();
     return header;

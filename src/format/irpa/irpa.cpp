@@ -1,7 +1,7 @@
 #include "format/irpa/irpa.hpp"
 #include "base/utf8.hpp"
 #include "format/format_errors.hpp"
-#include "format/irpa/irpa_note.hpp"
+#include "format/irpa/irpa_metadata.hpp"
 #include "format/irpa/irpa_wire.hpp"
 
 #include <algorithm>
@@ -12,13 +12,14 @@
 namespace ht::inline v1::format_irpa {
 namespace {
 
-// Tables closer than this are read together with the bytes between them.
+// Entry tables and metadata segments that are closer than this are requested together with the bytes between
+// them.
 constexpr std::uint64_t close_bytes = 4096;
 
 constexpr std::string_view update_hint = "update htensor, or write the file again with IREE's exporter";
 
-/// A header whose ranges were checked. Offsets are relative to the file; an empty part has offset 0, whatever
-/// the header says.
+/// A header whose segments were checked. Offsets are relative to the file; an empty segment has offset 0,
+/// whatever the header says.
 struct Header {
   std::uint64_t entry_count = 0;
   Range entries{};
@@ -46,35 +47,39 @@ Result<void> check_magic_version_and_size(Bytes header, std::uint64_t base) {
   return {};
 }
 
-// A part of the archive, as a range of the file.
+// The entry table, the metadata or the storage, as a range of the file.
 Result<Range> segment(Bytes header, std::uint64_t base, std::size_t field, std::string_view label) {
   const Range relative = load_range(header.subspan(field));
   // As in IREE, the offset of an empty range is ignored.
   if (relative.length == 0) return Range{};
   const auto begin = checked::add(base, relative.offset);
   if (!begin || !checked::add(*begin, relative.length)) {
-    return fail(broken(ErrorCode::bad_offset, "irpa_segments_end_in_64_bits", {base + field},
+    return fail(broken(ErrorCode::bad_offset, "irpa_segment_ends_fit_64_bits", {base + field},
                        "{} of {} bytes at offset {} from the header at byte {} ends beyond 2^64-1", label,
                        relative.length, relative.offset, base));
   }
   return Range{*begin, relative.length};
 }
 
-Result<void> check_table(const Range& table, std::uint64_t file_bytes, std::string_view label) {
-  if (checked::range_fits(table.offset, table.length, file_bytes)) return {};
-  return fail(broken(ErrorCode::truncated, "irpa_tables_are_complete", {file_bytes},
-                     "{} ends at byte {} but the file has {} bytes", label, table.end(), file_bytes));
+Result<void> check_is_complete(const Range& segment, std::uint64_t file_bytes, std::string_view label) {
+  if (checked::range_fits(segment.offset, segment.length, file_bytes)) return {};
+  return fail(broken(ErrorCode::truncated, "irpa_entries_and_metadata_are_complete", {file_bytes},
+                     "{} ends at byte {} but the file has {} bytes", label, segment.end(), file_bytes));
 }
 
-// Rejects a count that does not fit the size of the table, before the table is read.
+// Rejects a count that does not fit the size of the entry table, before the table is read.
 Result<void> check_count(const Header& header, std::uint64_t base) {
-  // All entries but the last are padded to a multiple of 16.
+  // The smallest entry has 60 bytes. All entries but the last are padded to a multiple of 16, so each takes
+  // at least 64.
+  constexpr std::uint64_t min_padded_bytes =
+      (entry_header_bytes + entry_alignment - 1) / entry_alignment * entry_alignment;
+  const std::uint64_t table_bytes = header.entries.length;
   const std::uint64_t room =
-      header.entries.length < entry_header_bytes ? 0 : (header.entries.length - entry_header_bytes) / 64 + 1;
+      table_bytes < entry_header_bytes ? 0 : (table_bytes - entry_header_bytes) / min_padded_bytes + 1;
   if (header.entry_count <= room) return {};
   return fail(broken(ErrorCode::bad_header, "irpa_entry_count_fits_the_table", {base + at_entry_count},
                      "header declares {} entries but its entry table of {} bytes holds at most {}",
-                     header.entry_count, header.entries.length, room));
+                     header.entry_count, table_bytes, room));
 }
 
 Result<Header> read_header(Bytes bytes, std::uint64_t base, std::uint64_t file_bytes, bool allow_incomplete) {
@@ -83,8 +88,8 @@ Result<Header> read_header(Bytes bytes, std::uint64_t base, std::uint64_t file_b
   header.entries = HT_TRY(segment(bytes, base, at_entries, "entry table"));
   header.metadata = HT_TRY(segment(bytes, base, at_metadata, "metadata"));
   header.storage = HT_TRY(segment(bytes, base, at_storage, "storage"));
-  HT_TRY(check_table(header.entries, file_bytes, "entry table"));
-  HT_TRY(check_table(header.metadata, file_bytes, "metadata"));
+  HT_TRY(check_is_complete(header.entries, file_bytes, "entry table"));
+  HT_TRY(check_is_complete(header.metadata, file_bytes, "metadata"));
   const Range& storage = header.storage;
   if (!allow_incomplete && !checked::range_fits(storage.offset, storage.length, file_bytes)) {
     return fail(broken(ErrorCode::truncated, "irpa_storage_is_complete", {file_bytes},
@@ -94,15 +99,17 @@ Result<Header> read_header(Bytes bytes, std::uint64_t base, std::uint64_t file_b
   return header;
 }
 
-// Adds the sizes of a header and its tables to the total `read`. `header_too_large` if it exceeds the limit.
-Result<void> count_read(const Header& header, std::uint64_t base, std::uint64_t limit, std::uint64_t& read) {
+// Adds the sizes of a header, its entry table and its metadata to `total_bytes`. `header_too_large` if the
+// total exceeds the limit.
+Result<void> add_to_total(const Header& header, std::uint64_t base, std::uint64_t limit,
+                          std::uint64_t& total_bytes) {
   for (const std::uint64_t bytes : {header_bytes, header.entries.length, header.metadata.length}) {
-    const auto total = checked::add(read, bytes);
-    if (!total || *total > limit) {
-      return fail(broken(ErrorCode::header_too_large, "irpa_tables_fit_the_limit", {base},
-                         "headers, entry tables and metadata exceed the limit of {} bytes", limit));
+    const auto sum = checked::add(total_bytes, bytes);
+    if (!sum || *sum > limit) {
+      return fail(broken(ErrorCode::header_too_large, "irpa_headers_entries_and_metadata_fit_the_limit",
+                         {base}, "headers, entry tables and metadata exceed the limit of {} bytes", limit));
     }
-    read = *total;
+    total_bytes = *sum;
   }
   return {};
 }
@@ -113,7 +120,7 @@ Result<std::optional<std::uint64_t>> next_header(Bytes bytes, std::uint64_t base
   if (distance == 0) return std::nullopt;
   const auto next = checked::add(base, distance);
   if (!next) {
-    return fail(broken(ErrorCode::bad_offset, "irpa_next_header_is_in_64_bits", {base + at_next_header},
+    return fail(broken(ErrorCode::bad_offset, "irpa_next_header_offset_fits_64_bits", {base + at_next_header},
                        "next header, {} bytes after the header at byte {}, is beyond 2^64-1", distance,
                        base));
   }
@@ -130,7 +137,7 @@ Result<std::variant<Need, std::vector<Header>>> read_headers(const FileParts& pa
   std::vector<Header> headers;
   const std::uint64_t limit =
       options.max_header_bytes == 0 ? default_max_header_bytes : options.max_header_bytes;
-  std::uint64_t read = 0;
+  std::uint64_t total_bytes = 0;
   // Each header is after its predecessor, so the chain has no cycle.
   std::optional<std::uint64_t> base = 0;
   while (base) {
@@ -142,53 +149,55 @@ Result<std::variant<Need, std::vector<Header>>> read_headers(const FileParts& pa
     const auto bytes = parts.range(*base, header_bytes);
     if (!bytes) return Need{*base, header_bytes};
     headers.push_back(HT_TRY(read_header(*bytes, *base, file_bytes, options.allow_incomplete)));
-    HT_TRY(count_read(headers.back(), *base, limit, read));
+    HT_TRY(add_to_total(headers.back(), *base, limit, total_bytes));
     base = HT_TRY(next_header(*bytes, *base, headers.size()));
   }
   return headers;
 }
 
-/// The entry tables and metadata of all headers, sorted by offset. `overlap` if the headers share most of
-/// these bytes.
-Result<std::vector<Range>> tables_of(const std::vector<Header>& headers) {
-  std::vector<Range> tables;
+/// The entry tables and metadata of all headers, sorted by offset. `overlap` if the sum of their sizes is
+/// more than twice the number of distinct bytes in them.
+Result<std::vector<Range>> entries_and_metadata(const std::vector<Header>& headers) {
+  std::vector<Range> segments;
   for (const auto& header : headers) {
-    for (const auto& table : {header.entries, header.metadata}) {
-      if (table.length != 0) tables.push_back(table);
+    for (const auto& segment : {header.entries, header.metadata}) {
+      if (segment.length != 0) segments.push_back(segment);
     }
   }
-  std::ranges::sort(tables);
-  // Some sharing is harmless. The limit keeps the memory for the tables proportional to the file size.
+  std::ranges::sort(segments);
+  // Some sharing is harmless. The limit keeps the memory for the catalog proportional to the file size.
   std::uint64_t total = 0;
   std::uint64_t covered = 0;
   std::uint64_t end = 0;
-  for (const auto& table : tables) {
-    total += table.length;
-    if (table.end() > end) covered += table.end() - std::max(end, table.offset);
-    end = std::max(end, table.end());
+  for (const auto& segment : segments) {
+    total += segment.length;
+    if (segment.end() > end) covered += segment.end() - std::max(end, segment.offset);
+    end = std::max(end, segment.end());
   }
   if (total > 2 * covered) {
-    return fail(broken(ErrorCode::overlap, "irpa_tables_share_few_bytes", {tables[0].offset},
+    return fail(broken(ErrorCode::overlap, "irpa_segments_total_at_most_twice_their_distinct_bytes",
+                       {segments[0].offset},
                        "entry tables and metadata add up to {} bytes but cover only {}: too many headers "
                        "share the same bytes",
                        total, covered));
   }
-  return tables;
+  return segments;
 }
 
-/// The first range that was not read yet; close tables are merged into one request. `tables` is sorted by
-/// offset.
-std::optional<Need> first_missing(const FileParts& parts, const std::vector<Range>& tables) {
-  auto table = std::ranges::find_if_not(
-      tables, [&](const Range& range) { return parts.range(range.offset, range.length).has_value(); });
-  if (table == tables.end()) return std::nullopt;
-  const std::uint64_t begin = table->offset;
-  std::uint64_t end = table->end();
-  // Tables may overlap.
+/// The first segment that was not read yet, merged with close ones after it into one request. `segments` is
+/// sorted by offset.
+std::optional<Need> first_missing(const FileParts& parts, const std::vector<Range>& segments) {
+  auto segment = std::ranges::find_if_not(
+      segments, [&](const Range& range) { return parts.range(range.offset, range.length).has_value(); });
+  if (segment == segments.end()) return std::nullopt;
+  const std::uint64_t begin = segment->offset;
+  std::uint64_t end = segment->end();
+  // Segments may overlap.
   const auto is_close = [&](const Range& range) {
     return range.offset <= end || range.offset - end <= close_bytes;
   };
-  for (++table; table != tables.end() && is_close(*table); ++table) end = std::max(end, table->end());
+  for (++segment; segment != segments.end() && is_close(*segment); ++segment)
+    end = std::max(end, segment->end());
   return Need{begin, end - begin};
 }
 
@@ -236,9 +245,9 @@ class EntryReader {
     }
     const auto size = load_le<std::uint64_t>(rest.subspan(at_entry_size));
     if (size < entry_bytes[kind]) {
-      return fail(broken(ErrorCode::bad_header, "irpa_entry_size_holds_its_kind", {offset + at_entry_size},
-                         "entry {} has {} bytes but kind {} needs {}", number, size, kind,
-                         entry_bytes[kind]));
+      return fail(broken(ErrorCode::bad_header, "irpa_entry_size_is_at_least_that_of_its_kind",
+                         {offset + at_entry_size}, "entry {} has {} bytes but kind {} needs {}", number, size,
+                         kind, entry_bytes[kind]));
     }
     if (size > rest.size()) return outside(size);
     return RawEntry{rest.first(static_cast<std::size_t>(size)), offset, number};
@@ -246,12 +255,12 @@ class EntryReader {
 
   Result<void> add(const RawEntry& raw) {
     const auto name = HT_TRY(text(raw, at_name, "name"));
-    const auto note = HT_TRY(text(raw, at_note, "metadata"));
+    const auto entry_metadata = HT_TRY(text(raw, at_entry_metadata, "metadata"));
     const Kind kind{load_le<std::uint32_t>(raw.bytes.subspan(at_kind))};
     if (kind == Kind::skip && name != metadata_name) return {};
-    HT_TRY(count_metadata(raw, name.size()));
-    HT_TRY(count_metadata(raw, note.size()));
-    if (kind == Kind::skip) return read_metadata_text(note, raw.offset, builder_.metadata());
+    HT_TRY(add_to_metadata_used(raw, name.size()));
+    HT_TRY(add_to_metadata_used(raw, entry_metadata.size()));
+    if (kind == Kind::skip) return decode_model_metadata(entry_metadata, raw.offset, builder_.metadata());
     if (!is_utf8(name)) {
       return fail(broken(ErrorCode::bad_utf8, "irpa_names_are_utf8", {raw.offset + at_name},
                          "name of entry {} is not valid UTF-8", raw.number));
@@ -260,7 +269,7 @@ class EntryReader {
     if (kind == Kind::splat) HT_TRY(fill_splat(raw, entry));
     if (kind == Kind::data) HT_TRY(fill_data(raw, entry));
     if (kind == Kind::external) HT_TRY(fill_external(raw, entry));
-    return add_described(entry, note);
+    return add_described(entry, entry_metadata);
   }
 
   [[nodiscard]] Result<std::string_view> text(const RawEntry& raw, std::size_t field,
@@ -277,7 +286,7 @@ class EntryReader {
   }
 
   // Keeps memory proportional to the file size, even if all entries refer to the same bytes.
-  Result<void> count_metadata(const RawEntry& raw, std::uint64_t bytes) {
+  Result<void> add_to_metadata_used(const RawEntry& raw, std::uint64_t bytes) {
     constexpr std::uint64_t always_allowed = 4096;
     metadata_used_ += bytes;
     if (metadata_used_ <= 2 * metadata_.size() + always_allowed) return {};
@@ -322,7 +331,7 @@ class EntryReader {
   Result<void> fill_external(const RawEntry& raw, Entry& entry) {
     const Range range = load_range(raw.bytes.subspan(at_external));
     if (!checked::add(range.offset, range.length)) {
-      return fail(broken(ErrorCode::bad_offset, "irpa_external_ranges_end_in_64_bits",
+      return fail(broken(ErrorCode::bad_offset, "irpa_external_range_ends_fit_64_bits",
                          {raw.offset + at_external, entry.name},
                          "tensor '{}': {} bytes at byte {} of an external file end beyond 2^64-1", entry.name,
                          range.length, range.offset));
@@ -338,7 +347,7 @@ class EntryReader {
     Range range = load_range(raw.bytes.subspan(at_path));
     range.offset += header_.metadata.offset;
     if (const auto known = file_at_.find(range); known != file_at_.end()) return known->second;
-    HT_TRY(count_metadata(raw, path.size()));
+    HT_TRY(add_to_metadata_used(raw, path.size()));
     if (const auto fault = path_problem(path); !fault.empty()) {
       return fail(
           broken(ErrorCode::path_escapes, "irpa_external_paths_stay_inside", {raw.offset + at_path},
@@ -361,16 +370,16 @@ class EntryReader {
     return known.description;
   }
 
-  // Keeps metadata verbatim as a note if `describe` would write another text.
-  Result<void> add_described(Entry& entry, std::string_view metadata) {
-    const auto& description = cached_description(metadata, entry.bytes);
+  // Keeps the metadata of the entry verbatim as a note if `describe` would write another text.
+  Result<void> add_described(Entry& entry, std::string_view entry_metadata) {
+    const auto& description = cached_description(entry_metadata, entry.bytes);
     if (description) {
       entry.dtype = description->dtype;
       entry.encoding = description->encoding;
       entry.dims = description->extents();
     }
-    const bool is_canonical = description && (description->is_canonical || describe(entry) == metadata);
-    if (!is_canonical) entry.note = metadata;
+    const bool is_canonical = description && (description->is_canonical || describe(entry) == entry_metadata);
+    if (!is_canonical) entry.note = entry_metadata;
     return builder_.add(entry);
   }
 
@@ -398,8 +407,8 @@ Bytes bytes_in(const FileParts& parts, const Range& range) {
   return range.length == 0 ? Bytes() : parts.range(range.offset, range.length).value();
 }
 
-// Reserves memory in proportion to tables that were read completely: each entry has its own bytes in a table.
-// Names are about half of the metadata; descriptions are the other half.
+// Reserves memory in proportion to segments that were read completely: each entry has its own bytes in an
+// entry table. Names are about half of the metadata; descriptions are the other half.
 Result<void> reserve(const std::vector<Header>& headers, CatalogBuilder& builder) {
   std::size_t entries = 0;
   std::size_t metadata_bytes = 0;
@@ -417,9 +426,9 @@ Result<ParseResult> parse(const FileParts& parts, std::uint64_t file_bytes, cons
   const auto found = HT_TRY(read_headers(parts, file_bytes, options));
   if (const auto* need = std::get_if<Need>(&found)) return *need;
   const auto& headers = std::get<std::vector<Header>>(found);
-  // Entries are parsed only after all tables were read, so that no entry is parsed twice.
-  const auto tables = HT_TRY(tables_of(headers));
-  if (const auto need = first_missing(parts, tables)) return *need;
+  // Entries are parsed only after all entry tables and metadata were read, so that no entry is parsed twice.
+  const auto segments = HT_TRY(entries_and_metadata(headers));
+  if (const auto need = first_missing(parts, segments)) return *need;
   CatalogBuilder builder("irpa");
   HT_TRY(reserve(headers, builder));
   EntryReader reader(builder);

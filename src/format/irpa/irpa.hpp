@@ -16,7 +16,7 @@
 // metadata. Entries begin at multiples of 16.
 //
 // Entries have no internal padding. The type and shape of a tensor are in its metadata, as IREE's Python
-// runtime writes them; see irpa_note.hpp.
+// runtime writes them; see irpa_metadata.hpp.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{256} << 
 /// external if `keep_external` is set; all other data is stored in the archive.
 [[nodiscard]] Result<EncodedFile> encode(const Catalog& catalog, const EncodeOptions& layout);
 
-/// The note of an entry; empty if the note has only the entry's type and shape, in another spelling.
+/// Returns `entry.note`; an empty text if the note states only dtype and shape, for example after `PYTORCH:`.
 [[nodiscard]] std::string_view note_beyond_type(const Entry& entry);
 
 inline constexpr Format format{.name = "irpa",

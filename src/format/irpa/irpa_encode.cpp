@@ -5,7 +5,7 @@
 #include "base/utf8.hpp"
 #include "format/format_errors.hpp"
 #include "format/irpa/irpa.hpp"
-#include "format/irpa/irpa_note.hpp"
+#include "format/irpa/irpa_metadata.hpp"
 #include "format/irpa/irpa_wire.hpp"
 
 namespace ht::inline v1::format_irpa {
@@ -28,22 +28,27 @@ Result<void> check_name_and_orders(const Entry& entry) {
   return check_plain(dense, "IRPA");
 }
 
-bool is_described(const Entry& entry, const std::optional<Description>& description) {
+// Whether the description has dtype and shape of the entry, or both are missing.
+bool description_matches(const std::optional<Description>& description, const Entry& entry) {
   if (!description) return !entry.is_typed();
   return description->dtype == entry.dtype && description->encoding == entry.encoding &&
          std::ranges::equal(description->extents(), entry.dims);
 }
 
-// The metadata of an entry: its note unchanged, otherwise its type if `tensor_notes` is set.
+// The metadata to write for an entry: the note of the entry, if it has one; otherwise the description of its
+// dtype and shape, if `tensor_notes` is set; otherwise none.
 Result<std::string> metadata_of(const Entry& entry, bool tensor_notes) {
   if (!entry.note.empty()) {
     json::Scratch scratch;
-    if (is_described(entry, read_description(entry.note, entry.bytes, scratch)))
-      return std::string(entry.note);
+    const auto description = read_description(entry.note, entry.bytes, scratch);
+    if (description_matches(description, entry)) return std::string(entry.note);
     return fail(would_lose_error(
         "irpa_note_matches_the_type", entry,
-        "clear Entry::note, or set the dtype and shape that it describes",
-        "tensor '{}': its note contradicts its dtype or shape, and IRPA has one field for both", entry.name));
+        description ? "clear Entry::note, or set the dtype and shape that it describes"
+                    : "clear Entry::note, or describe dtype and shape in it by TENSORv0:",
+        "tensor '{}': its note {}, and IRPA has one field for note, dtype and shape", entry.name,
+        description ? "describes a dtype or shape that the tensor does not have"
+                    : "does not describe its dtype and shape"));
   }
   if (!entry.is_typed() || !tensor_notes) return std::string();
   if (!entry.is_splat()) HT_TRY(check_data_size(entry));
@@ -66,9 +71,9 @@ class ArchiveWriter {
 
   Result<void> add(const Entry& entry) {
     HT_TRY(check_name_and_orders(entry));
-    const auto note = HT_TRY(metadata_of(entry, tensor_notes_));
+    const auto entry_metadata = HT_TRY(metadata_of(entry, tensor_notes_));
     const Kind kind = kind_of(entry);
-    const MutableBytes bytes = begin_entry(kind, entry.name, note);
+    const MutableBytes bytes = begin_entry(kind, entry.name, entry_metadata);
     if (kind == Kind::splat) put_splat(bytes, entry);
     if (kind == Kind::data) HT_TRY(put_data(bytes, entry));
     if (kind == Kind::external) put_external(bytes, entry);
@@ -76,10 +81,10 @@ class ArchiveWriter {
     return {};
   }
 
-  /// Adds the metadata in an entry that other readers skip. Called after all tensors were added.
+  /// Adds the metadata of the model in an entry that other readers skip. Called after all tensors were added.
   Result<void> add_metadata(const Metadata& metadata) {
-    const auto note = HT_TRY(metadata_text(metadata));
-    begin_entry(Kind::skip, metadata_name, note);
+    const auto entry_metadata = HT_TRY(encode_model_metadata(metadata));
+    begin_entry(Kind::skip, metadata_name, entry_metadata);
     return {};
   }
 
@@ -123,7 +128,7 @@ class ArchiveWriter {
   }
 
   /// Appends an entry and fills in the fields common to all kinds.
-  MutableBytes begin_entry(Kind kind, std::string_view name, std::string_view note) {
+  MutableBytes begin_entry(Kind kind, std::string_view name, std::string_view entry_metadata) {
     const std::size_t at = (table_.size() + entry_alignment - 1) / entry_alignment * entry_alignment;
     table_.resize(at + static_cast<std::size_t>(entry_bytes[static_cast<std::size_t>(kind)]));
     const MutableBytes bytes = MutableBytes(table_).subspan(at);
@@ -131,7 +136,7 @@ class ArchiveWriter {
     store_le(bytes.subspan(at_kind), static_cast<std::uint32_t>(kind));
     store_range(bytes.subspan(at_name), append(name));
     // As in IREE, empty metadata has offset 0.
-    store_range(bytes.subspan(at_note), note.empty() ? Range{} : append(note));
+    store_range(bytes.subspan(at_entry_metadata), entry_metadata.empty() ? Range{} : append(entry_metadata));
     ++entries_;
     return bytes;
   }
@@ -188,7 +193,8 @@ class ArchiveWriter {
 }  // namespace
 
 Result<EncodedFile> encode(const Catalog& catalog, const EncodeOptions& layout) {
-  // A plain archive has only entries that IREE's builder writes, so it cannot store metadata.
+  // Without `tensor_notes` (`--plain`), the archive has only the kinds of content that IREE's builder also
+  // writes: no "skip" entry with the metadata of the model.
   if (!layout.tensor_notes) HT_TRY(check_no_metadata(catalog, "plain IRPA"));
   ArchiveWriter writer(catalog, layout);
   for (const Entry& entry : catalog) HT_TRY(writer.add(entry));

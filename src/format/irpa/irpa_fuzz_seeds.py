@@ -17,10 +17,10 @@ def archive(entries, storage=0, following=0, tables=96, gap=0, count=None):
     """Entries are (kind, name, metadata, more): more is the pattern and length of a splat, the offset and
     length of data, or the path, offset and length of an external entry."""
     table, metadata = b"", b""
-    for kind, name, note, more in entries:
+    for kind, name, entry_metadata, more in entries:
         table += bytes(up(len(table), 16) - len(table))
         refs = b""
-        for text in (name, note) + ((more[0],) if kind == EXTERNAL else ()):
+        for text in (name, entry_metadata) + ((more[0],) if kind == EXTERNAL else ()):
             refs += struct.pack("<QQ", len(metadata), len(text))
             metadata += text
         table += struct.pack("<QIQ", SIZES[kind], kind, 0) + refs[:32] + struct.pack("<Q", 64 if kind == DATA else 0)

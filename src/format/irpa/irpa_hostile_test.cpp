@@ -106,27 +106,27 @@ TEST(IrpaHostile, irpa_headers_are_complete) {
   }
 }
 
-TEST(IrpaHostile, irpa_segments_end_in_64_bits) {
+TEST(IrpaHostile, irpa_segment_ends_fit_64_bits) {
   for (const std::size_t segment : {40U, 56U, 72U}) {
-    expect_refusal(error_with(segment, UINT64_MAX), ErrorCode::bad_offset, "irpa_segments_end_in_64_bits",
+    expect_refusal(error_with(segment, UINT64_MAX), ErrorCode::bad_offset, "irpa_segment_ends_fit_64_bits",
                    segment);
     expect_refusal(error_with(segment + 8, UINT64_MAX, {.allow_incomplete = true}), ErrorCode::bad_offset,
-                   "irpa_segments_end_in_64_bits", segment);
+                   "irpa_segment_ends_fit_64_bits", segment);
   }
   // The offsets of a linked header are relative to that header.
   auto second = archive({}, 1);
   store_le(MutableBytes(second).subspan(72), UINT64_MAX - 1);
   const auto first = archive({});
-  expect_refusal(error_of(linked(first, second)), ErrorCode::bad_offset, "irpa_segments_end_in_64_bits",
+  expect_refusal(error_of(linked(first, second)), ErrorCode::bad_offset, "irpa_segment_ends_fit_64_bits",
                  first.size() + 72);
 }
 
-TEST(IrpaHostile, irpa_tables_are_complete) {
+TEST(IrpaHostile, irpa_entries_and_metadata_are_complete) {
   const auto file = good_file();
   for (std::size_t size = 88; size < metadata_at + metadata_bytes; ++size) {
     for (const bool allow_incomplete : {false, true}) {
       expect_refusal(error_of(Bytes(file).first(size), {.allow_incomplete = allow_incomplete}),
-                     ErrorCode::truncated, "irpa_tables_are_complete", size);
+                     ErrorCode::truncated, "irpa_entries_and_metadata_are_complete", size);
     }
   }
 }
@@ -152,32 +152,33 @@ TEST(IrpaHostile, irpa_entry_count_fits_the_table) {
   auto file = archive({});
   store_le(MutableBytes(file).subspan(32), std::uint64_t{1});
   expect_refusal(error_of(file), ErrorCode::bad_header, "irpa_entry_count_fits_the_table", 32);
-  // The count is refused before the table is requested.
+  // The count is refused before the entry table is requested.
   auto far = good_file();
   store_le(MutableBytes(far).subspan(32), UINT64_MAX);
   EXPECT_FALSE(format_irpa::parse(Bytes(far).first(88), far.size()));
 }
 
-TEST(IrpaHostile, irpa_tables_fit_the_limit) {
+TEST(IrpaHostile, irpa_headers_entries_and_metadata_fit_the_limit) {
   const std::uint64_t used = 88 + (80 + 96 + 92) + metadata_bytes;
   const auto file = good_file();
   EXPECT_TRUE(format_irpa::parse(file, file.size(), {.max_header_bytes = used}));
   expect_refusal(error_of(file, {.max_header_bytes = used - 1}), ErrorCode::header_too_large,
-                 "irpa_tables_fit_the_limit", 0);
-  // A huge table is refused before any of it is requested.
+                 "irpa_headers_entries_and_metadata_fit_the_limit", 0);
+  // Huge metadata is refused before any of it is requested.
   auto huge = good_file();
   store_le(MutableBytes(huge).subspan(64), default_max_header_bytes);
   const auto parsed = format_irpa::parse(huge, UINT64_MAX);
   ASSERT_FALSE(parsed);
-  expect_refusal(parsed.error(), ErrorCode::header_too_large, "irpa_tables_fit_the_limit", 0);
+  expect_refusal(parsed.error(), ErrorCode::header_too_large,
+                 "irpa_headers_entries_and_metadata_fit_the_limit", 0);
 }
 
-TEST(IrpaHostile, irpa_next_header_is_in_64_bits) {
+TEST(IrpaHostile, irpa_next_header_offset_fits_64_bits) {
   auto second = archive({});
   store_le(MutableBytes(second).subspan(16), UINT64_MAX);
   const auto first = archive({});
-  expect_refusal(error_of(linked(first, second)), ErrorCode::bad_offset, "irpa_next_header_is_in_64_bits",
-                 first.size() + 16);
+  expect_refusal(error_of(linked(first, second)), ErrorCode::bad_offset,
+                 "irpa_next_header_offset_fits_64_bits", first.size() + 16);
 }
 
 TEST(IrpaHostile, irpa_headers_are_at_most_256) {
@@ -195,8 +196,8 @@ TEST(IrpaHostile, irpa_headers_are_at_most_256) {
                  (max_headers - 1) * 128 + 16);
 }
 
-TEST(IrpaHostile, irpa_tables_share_few_bytes) {
-  // Two headers may share a table, three may not.
+TEST(IrpaHostile, irpa_segments_total_at_most_twice_their_distinct_bytes) {
+  // Two headers may share an entry table, three may not.
   const auto first = archive({{.kind = 0, .name = ""}});
   const auto second = archive({{.kind = 0, .name = ""}});
   const auto two = linked(first, second);
@@ -210,7 +211,8 @@ TEST(IrpaHostile, irpa_tables_share_few_bytes) {
   const std::uint64_t last = two.size() + first_entry;
   store_le(MutableBytes(file).subspan(40), last);
   store_le(MutableBytes(file).subspan(first.size() + 40), last - first.size());
-  expect_refusal(error_of(file), ErrorCode::overlap, "irpa_tables_share_few_bytes", last);
+  expect_refusal(error_of(file), ErrorCode::overlap, "irpa_segments_total_at_most_twice_their_distinct_bytes",
+                 last);
 }
 
 TEST(IrpaHostile, irpa_entries_are_in_their_table) {
@@ -227,17 +229,19 @@ TEST(IrpaHostile, irpa_entries_are_in_their_table) {
                  "irpa_entries_are_in_their_table", external_at);
 }
 
-TEST(IrpaHostile, irpa_entry_size_holds_its_kind) {
+TEST(IrpaHostile, irpa_entry_size_is_at_least_that_of_its_kind) {
   const std::vector<std::pair<std::size_t, std::uint64_t>> entries{
       {data_at, 76}, {splat_at, 85}, {external_at, 92}};
   for (const auto& [at, least] : entries) {
     for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{59}, std::uint64_t{60}, least - 1}) {
-      expect_refusal(error_with(at, size), ErrorCode::bad_header, "irpa_entry_size_holds_its_kind", at);
+      expect_refusal(error_with(at, size), ErrorCode::bad_header,
+                     "irpa_entry_size_is_at_least_that_of_its_kind", at);
     }
   }
   auto file = archive({{.kind = 0, .name = "skipped"}});
   store_le(MutableBytes(file).subspan(data_at), std::uint64_t{59});
-  expect_refusal(error_of(file), ErrorCode::bad_header, "irpa_entry_size_holds_its_kind", data_at);
+  expect_refusal(error_of(file), ErrorCode::bad_header, "irpa_entry_size_is_at_least_that_of_its_kind",
+                 data_at);
 }
 
 TEST(IrpaHostile, irpa_entry_kind_is_known) {
@@ -264,7 +268,7 @@ TEST(IrpaHostile, irpa_names_are_in_the_metadata) {
   expect_refusal(error_of(file), ErrorCode::bad_offset, "irpa_names_are_in_the_metadata", data_at + 20);
 }
 
-TEST(IrpaHostile, little_shared_metadata_is_accepted) {
+TEST(IrpaHostile, entries_may_share_a_few_bytes_of_metadata) {
   // The name of the second entry overlaps the names of the other entries.
   auto file = good_file();
   store_le(MutableBytes(file).subspan(splat_at + 20), std::uint64_t{0});
@@ -327,9 +331,9 @@ TEST(IrpaHostile, irpa_data_is_in_the_storage) {
                  data_at + 60);
 }
 
-TEST(IrpaHostile, irpa_external_ranges_end_in_64_bits) {
+TEST(IrpaHostile, irpa_external_range_ends_fit_64_bits) {
   expect_refusal(error_with(external_at + 76, UINT64_MAX - 6), ErrorCode::bad_offset,
-                 "irpa_external_ranges_end_in_64_bits", external_at + 76);
+                 "irpa_external_range_ends_fit_64_bits", external_at + 76);
   EXPECT_EQ(error_with(external_at + 76, UINT64_MAX - 7).rule(), "no_error");
 }
 
@@ -364,10 +368,10 @@ TEST(IrpaHostile, parsing_in_parts_reports_the_same_error_for_every_truncation) 
 TEST(IrpaHostile, irpa_metadata_is_well_formed) {
   const std::string good = std::string("METADATAv0:") + std::string("\1\0\0\0\0\0\0\0", 8) +
                            std::string("\1\0\0\0\0\0\0\0k", 9) + std::string("\0\0\0\0x", 5);
-  const auto file_with = [](const std::string& note) {
-    return archive({{.kind = 0, .name = "htensor.metadata", .note = note}});
+  const auto file_with = [](const std::string& entry_metadata) {
+    return archive({{.kind = 0, .name = "htensor.metadata", .metadata = entry_metadata}});
   };
-  ASSERT_EQ(error_of(file_with(good)).rule(), "no_error") << "the unchanged note is valid";
+  ASSERT_EQ(error_of(file_with(good)).rule(), "no_error") << "the unchanged metadata is valid";
   std::vector<std::string> bad{"", "something else", good + "y", "METADATAv0:"};
   for (std::size_t size = 11; size < good.size(); ++size) bad.push_back(good.substr(0, size));
   auto huge = good;
@@ -376,10 +380,10 @@ TEST(IrpaHostile, irpa_metadata_is_well_formed) {
   auto type = good;
   type[28] = 13;
   bad.push_back(type);
-  for (const auto& note : bad) {
-    const auto error = error_of(file_with(note));
-    EXPECT_EQ(error.code(), ErrorCode::bad_header) << note;
-    EXPECT_EQ(error.rule(), "irpa_metadata_is_well_formed") << note;
+  for (const auto& entry_metadata : bad) {
+    const auto error = error_of(file_with(entry_metadata));
+    EXPECT_EQ(error.code(), ErrorCode::bad_header) << entry_metadata;
+    EXPECT_EQ(error.rule(), "irpa_metadata_is_well_formed") << entry_metadata;
   }
 }
 

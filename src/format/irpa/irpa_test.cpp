@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "format/irpa/irpa.hpp"
-#include "format/irpa/irpa_note.hpp"
+#include "format/irpa/irpa_metadata.hpp"
 #include "format/irpa/irpa_test_archive.hpp"
 #include "format/test_same_tensors.hpp"
 #include "testing/library_types.hpp"
@@ -124,7 +124,7 @@ TEST(Irpa, offsets_are_relative_to_the_linked_header) {
   encode_and_compare(catalog);
 }
 
-TEST(Irpa, tables_are_requested_at_any_offset) {
+TEST(Irpa, entries_and_metadata_are_requested_at_any_offset) {
   constexpr std::uint64_t far = std::uint64_t{10} << 30;
   constexpr std::uint64_t file_bytes = far + (std::uint64_t{1} << 20);
   const auto prefix = archive({{.name = "a", .length = 8}}, 8, far);
@@ -146,7 +146,7 @@ TEST(Irpa, tables_are_requested_at_any_offset) {
   EXPECT_EQ(std::get<Catalog>(*parsed)[1].name, "b");
 }
 
-TEST(Irpa, adjacent_tables_are_requested_together) {
+TEST(Irpa, adjacent_entries_and_metadata_are_requested_together) {
   const auto file = archive({{.name = "a"}, {.name = "b"}, {.name = "c"}});
   const auto parsed = parse(Bytes(file).first(88), file.size());
   const auto need = std::get<Need>(*parsed);
@@ -154,7 +154,7 @@ TEST(Irpa, adjacent_tables_are_requested_together) {
   EXPECT_EQ(need.bytes, 80U + 80 + 76 + 3);
 }
 
-TEST(Irpa, close_tables_are_requested_together_after_overlapping_tables) {
+TEST(Irpa, close_segments_are_requested_together_after_overlapping_segments) {
   constexpr std::uint64_t second = 2048;
   auto first = archive({{.name = "a"}}, 0, second);
   store_le(MutableBytes(first).subspan(56), std::uint64_t{100});  // the metadata is inside the entry table
@@ -168,24 +168,26 @@ TEST(Irpa, close_tables_are_requested_together_after_overlapping_tables) {
 }
 
 TEST(Irpa, descriptions_define_dtype_and_shape) {
-  for (const std::string_view note :
+  for (const std::string_view metadata :
        {R"(TENSORv0:{"type": "Tensor", "dtype": "float32", "shape": [2, 3]})",
         R"(PYTORCH:{"type": "Tensor", "dtype": "float32", "shape": [2, 3], "dtype_desc": {"itemsize": 4}})",
         R"(TENSORv0:{"shape":[2,3],"dtype":"torch.float32","type":"Tensor"})"}) {
-    const auto catalog = catalog_of(archive({{.name = "t", .note = std::string(note), .length = 24}}, 24));
+    const auto catalog =
+        catalog_of(archive({{.name = "t", .metadata = std::string(metadata), .length = 24}}, 24));
     const Entry entry = catalog[0];
-    EXPECT_EQ(entry.dtype, F32::tag) << note;
+    EXPECT_EQ(entry.dtype, F32::tag) << metadata;
     EXPECT_TRUE(std::ranges::equal(entry.dims, std::vector<std::int64_t>{2, 3}));
-    // A note is kept only if the encoder would write another text.
-    const bool canonical = note.find("_desc") == note.npos && note.find("torch") == note.npos;
-    EXPECT_EQ(entry.note, canonical ? "" : note);
+    // The metadata of an entry is kept as a note only if the encoder would write another text.
+    const bool is_canonical =
+        metadata.find("_desc") == metadata.npos && metadata.find("torch") == metadata.npos;
+    EXPECT_EQ(entry.note, is_canonical ? "" : metadata);
     encode_and_compare(catalog);
     encode_and_compare(catalog, {.alignment = 4096});
   }
 }
 
 TEST(Irpa, cached_description_is_used_only_for_its_size) {
-  const auto note = [](int rows) {
+  const auto description = [](int rows) {
     return R"(TENSORv0:{"type": "Tensor", "dtype": "float32", "shape": [)" + std::to_string(rows) + "]}";
   };
   std::vector<testing::ArchiveEntry> entries;
@@ -194,8 +196,8 @@ TEST(Irpa, cached_description_is_used_only_for_its_size) {
     for (int rows = 0; rows < 7; ++rows) {
       const auto bytes = static_cast<std::uint64_t>(4 * rows);
       const auto name = std::to_string(round) + "." + std::to_string(rows);
-      entries.push_back({.name = name, .note = note(rows), .length = bytes});
-      entries.push_back({.name = name + ".other", .note = note(rows), .length = bytes + 1});
+      entries.push_back({.name = name, .metadata = description(rows), .length = bytes});
+      entries.push_back({.name = name + ".other", .metadata = description(rows), .length = bytes + 1});
     }
   }
   const auto catalog = catalog_of(archive(entries, 32));
@@ -205,13 +207,13 @@ TEST(Irpa, cached_description_is_used_only_for_its_size) {
     EXPECT_EQ(catalog[i].dtype, F32::tag);
     EXPECT_TRUE(std::ranges::equal(catalog[i].dims, std::vector<std::int64_t>{rows})) << i;
     EXPECT_FALSE(catalog[i + 1].is_typed());
-    EXPECT_EQ(catalog[i + 1].note, entries[i + 1].note);
+    EXPECT_EQ(catalog[i + 1].note, entries[i + 1].metadata);
   }
 }
 
 TEST(Irpa, metadata_without_a_description_is_kept_verbatim) {
   const std::string deep(1000, '[');
-  for (const std::string& note :
+  for (const std::string& metadata :
        {std::string("what is this"), std::string("\xff\x00\xfe", 3), std::string("TENSORv0:"),
         std::string("TENSORv0:{"), "TENSORv0:{\"type\": " + deep,
         std::string(R"(TENSORv0:{"type": "Tensor", "dtype": "complex128", "shape": []})"),
@@ -226,10 +228,10 @@ TEST(Irpa, metadata_without_a_description_is_kept_verbatim) {
         std::string(R"(TENSORv0:{"type": "Tensor", "dtype": "float32", "dtype": "float32", "shape": []})"),
         std::string(R"(TENSORv0:{"type": "Tensor", "dtype": "uint8", "shape": [4], "encoding": "Q9"})"),
         std::string(R"(TENSORv0:{"type": "Tensor", "dtype": "float32", "shape": []} more)")}) {
-    const auto catalog = catalog_of(archive({{.name = "t", .note = note, .length = 4}}, 4));
-    EXPECT_FALSE(catalog[0].is_typed()) << note;
+    const auto catalog = catalog_of(archive({{.name = "t", .metadata = metadata, .length = 4}}, 4));
+    EXPECT_FALSE(catalog[0].is_typed()) << metadata;
     EXPECT_TRUE(catalog[0].dims.empty());
-    EXPECT_EQ(catalog[0].note, note);
+    EXPECT_EQ(catalog[0].note, metadata);
     encode_and_compare(catalog, {.tensor_notes = false});
   }
 }
@@ -270,10 +272,14 @@ TEST(Irpa, every_block_encoding_round_trips) {
   }
 }
 
-TEST(Irpa, metadata_matches_the_python_writer) {
+TEST(Irpa, descriptions_have_the_spelling_of_iree) {
   const std::vector<std::int64_t> dims{2, 256};
   EXPECT_EQ(describe({.dtype = BF16::tag, .dims = dims, .bytes = 1024}),
             R"(TENSORv0:{"type": "Tensor", "dtype": "bfloat16", "shape": [2, 256]})");
+}
+
+TEST(Irpa, descriptions_of_blocks_add_encoding_and_logical_shape_to_an_array_of_bytes) {
+  const std::vector<std::int64_t> dims{2, 256};
   EXPECT_EQ(describe({.encoding = find_encoding("Q4_K")->tag, .dims = dims, .bytes = 288}),
             R"(TENSORv0:{"type": "Tensor", "dtype": "uint8", "shape": [288], "encoding": "Q4_K", )"
             R"("logical_shape": [2, 256]})");
@@ -302,17 +308,22 @@ TEST(Irpa, alignment_can_be_raised_and_not_lowered) {
 TEST(Irpa, irpa_note_matches_the_type) {
   const std::vector<std::int64_t> dims{4};
   const std::string_view note = R"(TENSORv0:{"type": "Tensor", "dtype": "int8", "shape": [4], "by": "me"})";
-  const std::array wrong{Entry{.name = "t", .dtype = U8::tag, .dims = dims, .bytes = 4, .note = note},
-                         Entry{.name = "t", .dtype = U8::tag, .dims = dims, .bytes = 4, .note = "words"},
-                         Entry{.name = "t", .bytes = 4, .note = note}};
-  for (const auto& entry : wrong) {
+  const auto expect_lost = [](const Entry& entry, std::string_view fault, std::string_view hint) {
     const auto encoded = encode(catalog_of({entry}), {});
     ASSERT_FALSE(encoded);
     EXPECT_EQ(encoded.error().code(), ErrorCode::would_lose);
     EXPECT_EQ(encoded.error().rule(), "irpa_note_matches_the_type");
     EXPECT_EQ(encoded.error().tensor(), "t");
-    EXPECT_EQ(encoded.error().hint(), "clear Entry::note, or set the dtype and shape that it describes");
-  }
+    EXPECT_NE(encoded.error().message().find(fault), std::string_view::npos) << encoded.error().message();
+    EXPECT_EQ(encoded.error().hint(), hint);
+  };
+  constexpr std::string_view other = "its note describes a dtype or shape that the tensor does not have";
+  constexpr std::string_view set_type = "clear Entry::note, or set the dtype and shape that it describes";
+  expect_lost({.name = "t", .dtype = U8::tag, .dims = dims, .bytes = 4, .note = note}, other, set_type);
+  expect_lost({.name = "t", .bytes = 4, .note = note}, other, set_type);
+  expect_lost({.name = "t", .dtype = U8::tag, .dims = dims, .bytes = 4, .note = "words"},
+              "its note does not describe its dtype and shape",
+              "clear Entry::note, or describe dtype and shape in it by TENSORv0:");
 }
 
 TEST(Irpa, irpa_can_describe_the_type) {
@@ -401,7 +412,7 @@ void expect_readers_agree(std::string_view text, std::uint64_t bytes) {
   EXPECT_EQ(describe(entry), text);
 }
 
-TEST(IrpaNote, reads_written_notes_without_json) {
+TEST(IrpaDescription, written_descriptions_are_read_without_a_json_parser) {
   const std::array<std::int64_t, 2> dims{3, 256};
   json::Scratch scratch;
   for (const auto& dtype : library_dtypes()) {
@@ -418,7 +429,7 @@ TEST(IrpaNote, reads_written_notes_without_json) {
   expect_readers_agree(text, bytes);
 }
 
-TEST(IrpaNote, readers_agree_on_nearly_canonical_texts) {
+TEST(IrpaDescription, readers_agree_on_nearly_canonical_texts) {
   const std::string start = R"(TENSORv0:{"type": "Tensor", "dtype": ")";
   for (const std::string_view rest :
        {R"(uint8", "shape": []})",
@@ -453,7 +464,7 @@ TEST(IrpaNote, readers_agree_on_nearly_canonical_texts) {
   }
 }
 
-RC_GTEST_PROP(IrpaNote, readers_agree_on_any_variation, ()) {
+RC_GTEST_PROP(IrpaDescription, readers_agree_on_any_variation, ()) {
   const auto dtypes = library_dtypes();
   const auto dtype = dtypes[*rc::gen::inRange<std::size_t>(0, dtypes.size())];
   const auto dims = *rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(0, 300));

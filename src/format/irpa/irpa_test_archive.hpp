@@ -41,7 +41,7 @@ class ByteWriter {
 struct ArchiveEntry {
   std::uint32_t kind = 2;
   std::string name;
-  std::string note{};
+  std::string metadata{};
   std::uint64_t offset = 0;  // for data and external entries
   std::uint64_t length = 0;
   std::string pattern{};
@@ -62,7 +62,7 @@ inline std::vector<std::byte> archive(const std::vector<ArchiveEntry>& entries, 
     constexpr std::uint64_t sizes[] = {60, 85, 76, 92};
     table.align(16).u64(sizes[entry.kind]).put(entry.kind).u64(0);
     append(entry.name);
-    append(entry.note);
+    append(entry.metadata);
     table.u64(0);
     if (entry.kind == 1) {
       table.u64(entry.length).text(entry.pattern).text(std::string(16 - entry.pattern.size(), '\0'));

@@ -30,7 +30,7 @@ enum EntryField : std::size_t {
   at_entry_size = 0,
   at_kind = 8,
   at_name = 20,
-  at_note = 36,
+  at_entry_metadata = 36,
   at_minimum_alignment = 52,
   at_splat_length = 60,
   at_pattern = 68,

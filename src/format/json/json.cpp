@@ -77,11 +77,11 @@ std::optional<Problem> Document::close() {
   return std::nullopt;
 }
 
-std::optional<std::uint64_t> Document::offset_of(std::string_view read) const noexcept {
+std::optional<std::uint64_t> Document::offset_of(std::string_view key) const noexcept {
   const std::less<> before;
-  if (before(read.data(), text_.data()) || !before(read.data(), text_.data() + text_.size()))
+  if (before(key.data(), text_.data()) || !before(key.data(), text_.data() + text_.size()))
     return std::nullopt;
-  return static_cast<std::uint64_t>(read.data() - text_.data());
+  return static_cast<std::uint64_t>(key.data() - text_.data());
 }
 
 Problem Document::problem(std::string_view message) {

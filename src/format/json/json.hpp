@@ -52,8 +52,9 @@ class Document {
   Document& operator=(const Document&) = delete;
   ~Document() = default;
 
-  /// Calls `on_field(key, value)` for each member, in order, until a call returns a value. Returns this
-  /// value, or that of `on_problem` for malformed text.
+  /// Calls `on_field(key, value)` for each member, in order. `on_field` returns an optional E: nullopt
+  /// continues, an E stops. Returns that E, the E of `on_problem` for malformed text, or nullopt after all
+  /// members.
   template <class E, class OnField, class OnProblem>
   std::optional<E> each(OnField&& on_field, OnProblem&& on_problem) {
     if (const auto problem = open()) return on_problem(*problem);
@@ -81,7 +82,7 @@ class Document {
     return std::nullopt;
   }
 
-  /// Whether the first character of a value is that of the type.
+  /// Whether the value has this type. Looks only at its first character, so the value may be malformed.
   [[nodiscard]] static bool is(Value& value, Type expected_type) noexcept {
     Type type{};
     return value.type().get(type) == simdjson::SUCCESS && type == expected_type;
@@ -93,8 +94,9 @@ class Document {
   /// Validates a value that is not used. `depth` is its nesting depth; a member of the document has depth 2.
   [[nodiscard]] std::optional<Problem> check(Value& value, std::size_t depth = 2);
 
-  /// The offset in the text of a key that was read; nullopt if the key has escapes.
-  [[nodiscard]] std::optional<std::uint64_t> offset_of(std::string_view read) const noexcept;
+  /// The offset of a key in the document, for a key that was passed to `on_field`. nullopt if the key has
+  /// escapes.
+  [[nodiscard]] std::optional<std::uint64_t> offset_of(std::string_view key) const noexcept;
   /// A problem at the current position.
   [[nodiscard]] Problem problem(std::string_view message);
   [[nodiscard]] Problem problem_of(simdjson::error_code error);

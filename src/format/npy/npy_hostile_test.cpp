@@ -272,7 +272,7 @@ TEST(NpyHostile, nothing_follows_the_data) {
   }
 }
 
-TEST(NpyHostile, a_changed_header_byte_is_refused_or_keeps_the_file_size) {
+TEST(NpyHostile, file_with_a_changed_header_byte_is_refused_or_has_the_size_in_its_header) {
   const auto good = good_file();
   for (std::size_t at = 0; at < good.size() - 24; ++at) {
     for (int byte = 0; byte < 256; ++byte) {

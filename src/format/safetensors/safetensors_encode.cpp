@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::string_view rename_hint = "rename the tensor with --rename OLD=NEW";
 
-// The reference crate sorts tensors by dtype, in the reverse order of this list, then by name. The largest
-// alignment comes first.
+// The reference crate sorts tensors by dtype, then by name. The dtypes that come last in this list are first
+// in a file, so that the tensors with the largest alignment are first.
 constexpr std::array canonical_dtypes{
     Bool::tag,    F4::tag,      F6_E2M3::tag, F6_E3M2::tag,     U8::tag,          I8::tag,
     F8_E5M2::tag, F8_E4M3::tag, F8_E8M0::tag, F8_E4M3FNUZ::tag, F8_E5M2FNUZ::tag, I16::tag,

@@ -59,7 +59,7 @@ class HeaderReader {
       return broken(ErrorCode::bad_header, "tensor_info_is_an_object",
                     "header entry '{}' is not a JSON object", key);
     }
-    packer_.begin_tensor(place_of(key));
+    packer_.begin_tensor(packed_name(key));
     auto failure = document_.each_field<Error>(
         value, [&](std::string_view field, json::Value& inner) { return read_info(field, inner); },
         broken_json);
@@ -86,7 +86,7 @@ class HeaderReader {
           }
           const auto text = document_.text(inner);
           if (!text) return broken_json(text.error());
-          packer_.metadata(place_of(key), *text);
+          packer_.metadata(packed_name(key), *text);
           return {};
         },
         broken_json);
@@ -166,8 +166,8 @@ class HeaderReader {
     return failure;
   }
 
-  // The offset of a name without escapes; otherwise the current position.
-  [[nodiscard]] PackedName place_of(std::string_view name) {
+  // The name with its offset in the text; with the current position if the name has escapes.
+  [[nodiscard]] PackedName packed_name(std::string_view name) {
     const auto at = document_.offset_of(name);
     return {name, at ? *at : document_.problem({}).offset, at.has_value()};
   }
@@ -209,7 +209,7 @@ class PlainHeaderReader {
   }
 
  private:
-  [[nodiscard]] PackedName place_of(std::string_view name) const {
+  [[nodiscard]] PackedName packed_name(std::string_view name) const {
     return {name, static_cast<std::uint64_t>(name.data() - text_begin_), true};
   }
 
@@ -218,7 +218,7 @@ class PlainHeaderReader {
     const auto name = text_.string();
     if (!name || !text_.take(":{")) return false;
     if (*name == metadata_key) return !std::exchange(has_metadata_, true) && read_metadata();
-    packer_.begin_tensor(place_of(*name));
+    packer_.begin_tensor(packed_name(*name));
     return read_tensor();
   }
 
@@ -230,7 +230,7 @@ class PlainHeaderReader {
       if (!key || !text_.take(":\"")) return false;
       const auto value = text_.string();
       if (!value) return false;
-      packer_.metadata(place_of(*key), *value);
+      packer_.metadata(packed_name(*key), *value);
     } while (text_.take(','));
     return text_.take('}');
   }

@@ -25,10 +25,10 @@ inline constexpr std::string_view metadata_key = "__metadata__";
   return tag != I4::tag && tag != U4::tag;
 }
 
-/// A dtype of safetensors or of the user.
+/// A dtype of safetensors, or one of `user_dtypes`.
 [[nodiscard]] inline std::optional<DTypeInfo> dtype_named(std::string_view name,
-                                                          std::span<const DTypeInfo> users) {
-  const auto found = find_dtype(name, users);
+                                                          std::span<const DTypeInfo> user_dtypes) {
+  const auto found = find_dtype(name, user_dtypes);
   if (!found || !is_safetensors_dtype(found->tag)) return std::nullopt;
   return found;
 }
@@ -40,10 +40,12 @@ inline constexpr std::string_view metadata_key = "__metadata__";
   return elements % 8 * static_cast<std::uint64_t>(bits) % 8 == 0;
 }
 
-/// The first number of a packed member: its kind and the length of its name or key. The offset of the name in
-/// the text follows, then the name itself unless it can be read from the text. The rest of a tensor is its
-/// dims, each plus 1, `end_of_dims`, the number of its dtype and its two offsets. The rest of a metadata
-/// member is the length of its value and the value.
+/// The first number of a packed member: its kind, and the length of its name or key. A packed member has
+/// these numbers and texts; [name] and [key] exist only if `is_in_text` is false:
+///
+///   tensor:   item, offset of the name in the text, [name], each dim + 1, end_of_dims, number of the dtype,
+///             begin and end of the data
+///   metadata: item, offset of the key in the text, [key], length of the value, value
 struct Item {
   bool is_metadata = false;
   bool is_in_text = false;
@@ -81,8 +83,8 @@ struct PackedName {
 /// Packs members one after another.
 class HeaderPacker {
  public:
-  HeaderPacker(std::size_t text_bytes, std::span<const DTypeInfo> users)
-      : packer_(text_bytes), users_(users) {}
+  HeaderPacker(std::size_t text_bytes, std::span<const DTypeInfo> user_dtypes)
+      : packer_(text_bytes), user_dtypes_(user_dtypes) {}
 
   void metadata(const PackedName& key, std::string_view text) {
     begin(key, true);
@@ -114,7 +116,7 @@ class HeaderPacker {
     auto& known = items_.dtypes;
     const auto found = std::ranges::find(known, name, &DTypeInfo::name);
     if (found != known.end()) return static_cast<std::size_t>(found - known.begin());
-    const auto dtype = dtype_named(name, users_);
+    const auto dtype = dtype_named(name, user_dtypes_);
     if (!dtype) return std::nullopt;
     known.push_back(*dtype);
     return known.size() - 1;
@@ -133,7 +135,7 @@ class HeaderPacker {
   }
 
   Packer packer_;
-  std::span<const DTypeInfo> users_;
+  std::span<const DTypeInfo> user_dtypes_;
   HeaderItems items_;
 };
 

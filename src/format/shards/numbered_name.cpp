@@ -106,7 +106,7 @@ Result<std::optional<SplitInfo>> checked_split_info(const Catalog& catalog, cons
   return split_info(catalog);
 }
 
-Result<Metadata> metadata_of_shard(Format::Sharding sharding, const Metadata& all, const SplitInfo& info) {
+Result<Metadata> metadata_of_part(Format::Sharding sharding, const Metadata& all, const SplitInfo& info) {
   if (sharding != Format::Sharding::parts) return all;
   Metadata metadata;
   if (info.number == 0) {

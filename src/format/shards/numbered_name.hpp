@@ -53,10 +53,10 @@ struct SplitInfo {
                                                                   const Format* format,
                                                                   std::string_view file_name);
 
-/// The metadata of one shard of a model. With `Sharding::index`, each shard has all metadata. With
-/// `Sharding::parts`, only the first part has the model's metadata, and each part has the split keys.
+/// The metadata of one part of a model. With `Sharding::index`, each part has all metadata of the model. With
+/// `Sharding::parts`, only the first part has the model's metadata, and each part has the `split.*` keys.
 /// `info.number` starts at 0.
-[[nodiscard]] Result<Metadata> metadata_of_shard(Format::Sharding sharding, const Metadata& all,
-                                                 const SplitInfo& info);
+[[nodiscard]] Result<Metadata> metadata_of_part(Format::Sharding sharding, const Metadata& all,
+                                                const SplitInfo& info);
 
 }  // namespace ht::inline v1

@@ -132,7 +132,7 @@ Result<ShardIndex> unpack(PackedMap map) {
   map = {};
   const auto number = number_files(runs, index.files);
   for (auto& file : index.file_of) file = number[file];
-  if (const auto duplicate = index.tensors.index()) {
+  if (const auto duplicate = index.tensors.build_index()) {
     return fail(broken(ErrorCode::duplicate_key, "weight_map_names_are_unique",
                        format_text("the index names tensor '{}' twice", index.tensors[*duplicate]))
                     .at_tensor(index.tensors[*duplicate]));

@@ -21,7 +21,7 @@ class FaultHandlers : public FaultFixture {
   int terminating_signal_after_truncation(FaultPolicy policy, const Body& body) {
     write_file(path_, std::string(pages * page, '\1'));
     return terminating_signal([&] {
-      const auto mapped = map({.faults = policy}).value();
+      const auto mapped = map_window({.faults = policy}).value();
       truncate_to(page);
       body(mapped.bytes());
     });
@@ -67,12 +67,12 @@ const volatile char* foreign_pages(const std::filesystem::path& path) {
 
 TEST_F(FaultHandlers, leave_unrelated_faults_to_the_default_handler) {
   EXPECT_EQ(terminating_signal([&] {
-              const auto mapped = map().value();
+              const auto mapped = map_window().value();
               static_cast<void>(foreign_pages(folder_ / "foreign")[page]);
             }),
             SIGBUS);
   EXPECT_EQ(terminating_signal([&] {
-              const auto mapped = map().value();
+              const auto mapped = map_window().value();
               raise(SIGBUS);
             }),
             SIGBUS);
@@ -107,7 +107,7 @@ TEST_F(FaultHandlers, chain_to_an_earlier_handler_and_restore_it) {
     earlier_calls = 0;
     write_file(path_, std::string(pages * page, '\1'));
     {
-      const auto mapped = map().value();
+      const auto mapped = map_window().value();
       EXPECT_EQ(foreign[page], 0);
       EXPECT_EQ(earlier_calls, 1);
       truncate_to(page);
@@ -155,7 +155,7 @@ TEST_F(FaultHandlers, call_an_earlier_handler_as_the_system_does) {
     write_file(path_, std::string(pages * page, '\1'));
     return terminating_signal([&] {
       install(handler, flags);
-      const auto mapped = map().value();
+      const auto mapped = map_window().value();
       truncate_to(page);
       bad_page = reinterpret_cast<const volatile char*>(mapped.bytes().data()) + page;
       earlier_calls = 0;
@@ -174,7 +174,7 @@ TEST_F(FaultHandlers, call_an_earlier_handler_as_the_system_does) {
 TEST_F(FaultHandlers, ignore_a_sent_signal_that_was_ignored_before) {
   EXPECT_EQ(terminating_signal([&] {
               install(SIG_IGN);
-              const auto mapped = map().value();
+              const auto mapped = map_window().value();
               raise(SIGBUS);
               truncate_to(page);
               if (guarded_sum(mapped.bytes())) abort();
@@ -207,7 +207,7 @@ void do_nothing(int, siginfo_t*, void*) {}
 TEST_F(FaultHandlers, leave_a_later_handler_installed) {
   EXPECT_EQ(terminating_signal([&] {
               {
-                const auto mapped = map().value();
+                const auto mapped = map_window().value();
                 struct sigaction later{};
                 later.sa_sigaction = do_nothing;
                 later.sa_flags = SA_SIGINFO;
@@ -227,10 +227,10 @@ TEST_F(FaultHandlers, are_installed_again_after_the_program_reset_the_signal) {
       write_file(path_, std::string(pages * page, '\1'));
       EXPECT_EQ(terminating_signal([&] {
                   {
-                    std::optional<Mapped> earlier = map_file(folder_ / "other");
+                    std::optional<Mapped> earlier = map_whole(folder_ / "other");
                     std::signal(SIGBUS, disposition);
                     if (!is_mapped) earlier.reset();
-                    const auto mapped = map().value();
+                    const auto mapped = map_window().value();
                     truncate_to(page);
                     if (guarded_sum(mapped.bytes())) abort();
                   }
@@ -249,7 +249,7 @@ TEST_F(FaultHandlers, a_forked_child_has_no_sections_of_other_threads) {
   sigaction(SIGBUS, nullptr, &at_first);
   std::signal(SIGBUS, SIG_DFL);
   {
-    const auto mapped = map().value();
+    const auto mapped = map_window().value();
     truncate_to(page);
     std::latch is_open(1);
     std::latch is_over(1);
@@ -284,7 +284,7 @@ TEST_F(FaultHandlers, distinguish_many_mappings) {
   for (int i = 0; i < 200; ++i) {
     const auto path = folder_ / std::to_string(i);
     write_file(path, std::string(2 * page, '\1'));
-    mappings.push_back(map_file(path));
+    mappings.push_back(map_whole(path));
     if (i % 2 == 0) std::filesystem::resize_file(path, page);
   }
   for (int i = 0; i < 200; ++i) {
@@ -304,7 +304,7 @@ TEST_F(FaultHandlers, never_replace_memory_at_a_reused_address) {
   const auto fault = [](Bytes bytes) { return guarded(bytes, [&] { return sum_of(bytes.last(1)); }); };
   const auto open_and_fault = [&](const std::filesystem::path& path) {
     write_file(path, std::string(pages * page, '\1'));
-    auto mapped = map_file(path);
+    auto mapped = map_whole(path);
     std::filesystem::resize_file(path, page);
     EXPECT_FALSE(fault(mapped.bytes()));
     return mapped;

@@ -152,9 +152,9 @@ class Port {
   /// denies it to this process.
   [[nodiscard]] virtual IoResult<std::unique_ptr<ReadQueue>> read_queue(std::uint32_t depth) = 0;
 
-  /// Fills in how many bytes of each part of a file are in the page cache, counted by the pages that the part
-  /// touches. `operation_not_permitted` if the kernel does not report it to this user: Linux reports it to
-  /// the file's owner, to users that may write to the file, and with CAP_FOWNER.
+  /// Sets `cached_bytes` of each part of a file: the size of the cached pages that the part touches, at most
+  /// the size of the part. `operation_not_permitted` if the kernel does not report it to this user: Linux
+  /// reports it to the file's owner, to users that may write to the file, and with CAP_FOWNER.
   [[nodiscard]] virtual IoResult<void> cached(FileHandle file, std::span<Source::CacheQuery> parts) = 0;
   /// Drops the whole pages inside a part of a file from the page cache, except pages that are mapped or not
   /// yet written to disk.

@@ -12,8 +12,7 @@
 
 namespace ht::inline v1::io {
 
-// The first fault in windows that have been unmapped.
-struct MappedFile::PastFault {
+struct MappedFile::ReleasedFault {
   std::mutex mutex;
   std::optional<Error> first;
 };
@@ -27,8 +26,8 @@ struct MappedFile::Mapping final : fault::Backing {
   Bytes bytes;
   Region region;
   std::optional<FaultHandler> handler;
-  fault::Range guarded;
-  std::shared_ptr<PastFault> past_fault;
+  fault::Registration guarded;
+  std::shared_ptr<ReleasedFault> released_fault;
 
   Mapping(std::shared_ptr<const FileSource> of_file, MapOptions map_options, std::uint64_t at)
       : file(std::move(of_file)), options(std::move(map_options)), offset(at) {}
@@ -59,7 +58,7 @@ struct MappedFile::Mapping final : fault::Backing {
     handler.emplace();
     const Bytes pages(region.data, static_cast<std::size_t>(region.bytes));
     // If this runs out of memory, the destructor unmaps the region.
-    guarded = HT_TRY(fault::Range::add(pages, *this, options.faults, options.is_private));
+    guarded = HT_TRY(fault::Registration::add(pages, *this, options.faults, options.is_private));
     return {};
   }
 
@@ -67,8 +66,8 @@ struct MappedFile::Mapping final : fault::Backing {
     if (region.bytes == 0) return {};
     keep_fault();
     IoResult<void> done;
-    // Unregistered before unmapping: other code may map the same addresses, and its faults are not handled
-    // here.
+    // Unregisters the range before it is unmapped. Otherwise, other code could map the same addresses, and
+    // the library would handle the faults of that code.
     const bool is_unmapped = guarded.remove([&] {
       done = file->port().unmap(region);
       return done.has_value();
@@ -77,12 +76,13 @@ struct MappedFile::Mapping final : fault::Backing {
     return done;
   }
 
-  // `MappedFile::fault` reports the fault after the pages are unmapped.
+  // Copies the first fault to `released_fault`, so that `MappedFile::fault` can still report it after the
+  // pages are unmapped.
   void keep_fault() {
     auto fault = without_bad_alloc([&]() -> Result<std::optional<Error>> { return guarded.first_fault(); });
     if (fault && !*fault) return;
-    const std::lock_guard lock(past_fault->mutex);
-    if (!past_fault->first) past_fault->first = fault ? **std::move(fault) : std::move(fault).error();
+    const std::lock_guard lock(released_fault->mutex);
+    if (!released_fault->first) released_fault->first = fault ? **std::move(fault) : std::move(fault).error();
   }
 
   // Returns the pages of a mapped range: only whole pages inside it if `inward`, else all that it touches.
@@ -128,7 +128,7 @@ MappedFile::MappedFile(std::shared_ptr<const Source> source, MapOptions options)
       file_(std::dynamic_pointer_cast<const FileSource>(source_)),
       is_mappable_(file_ || source_->memory()),
       options_(std::move(options)),
-      past_fault_(std::make_shared<PastFault>()) {}
+      released_fault_(std::make_shared<ReleasedFault>()) {}
 
 Result<void> MappedFile::check_range(std::uint64_t offset, std::uint64_t bytes) const {
   if (checked::range_fits(offset, bytes, source_->size())) return {};
@@ -250,7 +250,7 @@ mapped::Event MappedFile::map_whole() {
 // Only for files: memory is always mapped whole.
 Result<std::shared_ptr<MappedFile::Mapping>> MappedFile::map_part(const Range& range) const {
   auto mapping = std::make_shared<Mapping>(file_, options_, range.offset);
-  mapping->past_fault = past_fault_;
+  mapping->released_fault = released_fault_;
   if (range.bytes != 0) HT_TRY(mapping->map(range.bytes));
   return mapping;
 }
@@ -288,8 +288,8 @@ Result<void> MappedFile::advise_pages(const Mapping& mapping, const Range& range
   if (region.bytes == 0) return {};
   if (range.advice == Strategy::Advice::populate) {
     const Bytes pages(region.data, static_cast<std::size_t>(region.bytes));
-    // Guarded even if no page is touched: a section restores pages that an earlier fault replaced by zeros,
-    // which the system would count as populated.
+    // Runs under `guarded` even if no page is touched: `guarded` first restores pages that an earlier fault
+    // replaced with zeros. Without that, the system would count the pages of zeros as populated.
     return guarded(pages, [&]() -> Result<void> {
       if (file_->port().advise(region, range.advice)) return {};
       // An older kernel does not know the advice, or a page cannot be read. Touching or reading also fetches
@@ -373,8 +373,8 @@ std::optional<Error> MappedFile::fault() const {
     const auto window = watched.lock();
     if (auto error = window ? window->guarded.first_fault() : std::nullopt) return error;
   }
-  const std::lock_guard past_lock(past_fault_->mutex);
-  return past_fault_->first;
+  const std::lock_guard released_lock(released_fault_->mutex);
+  return released_fault_->first;
 }
 
 Result<void> MappedFile::visit(std::uint64_t offset, std::uint64_t bytes,
@@ -390,7 +390,7 @@ Result<void> MappedFile::visit(std::uint64_t offset, std::uint64_t bytes,
   auto done = HT_TRY(map(offset, bytes));
   const Bytes mapped_bytes = done.memory.bytes;
   auto visited = guarded(mapped_bytes, [&] { return body(mapped_bytes); });
-  if (done.is_whole) return visited;
+  if (done.has_other_owner) return visited;
   if (auto released = release(done.memory); !released && visited) return fail(std::move(released).error());
   return visited;
 }

@@ -43,7 +43,8 @@ class MappedFile {
   [[nodiscard]] const FileSource* file_source() const noexcept { return file_.get(); }
   /// Whether `map` can work: the source is a file or memory.
   [[nodiscard]] bool is_mappable() const noexcept { return is_mappable_; }
-  /// Whether a request found that the address space has no room for the whole source.
+  /// Whether a request found that the source cannot be mapped as a whole: the address space has no room, or
+  /// the source is not a file and the mapping is private.
   [[nodiscard]] bool is_windowed() const noexcept { return is_windowed_.load(std::memory_order_acquire); }
   /// Whether the whole source is mapped at this moment.
   [[nodiscard]] bool is_mapped() const noexcept { return is_whole_.load(std::memory_order_acquire); }
@@ -65,7 +66,7 @@ class MappedFile {
   /// neither a file nor memory.
   [[nodiscard]] Result<Strategy::MapDone> map(std::uint64_t offset, std::uint64_t bytes);
   /// Maps the range in private, writable memory. All private requests share one mapping of the file, which is
-  /// not the mapping of `map`. MapDone::is_whole is false for a window or a copy.
+  /// not the mapping of `map`. MapDone::has_other_owner is false for a window or a copy.
   [[nodiscard]] Result<Strategy::MapDone> map_private(std::uint64_t offset, std::uint64_t bytes);
   /// Applies the advice. `drop` and `evict` act only on whole pages inside the range, so that adjacent ranges
   /// keep their pages; other advice acts on every page that the range touches. `unsupported_strategy` if the
@@ -83,7 +84,7 @@ class MappedFile {
 
  private:
   struct Mapping;
-  struct PastFault;
+  struct ReleasedFault;
   struct Range {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
@@ -113,8 +114,9 @@ class MappedFile {
   std::atomic<bool> is_whole_ = false;
   std::atomic<bool> is_windowed_ = false;
   std::vector<std::weak_ptr<Mapping>> windows_;
-  std::shared_ptr<PastFault> past_fault_;  // windows may outlive this object
-  std::unique_ptr<MappedFile> private_;    // made by the first `map_private`
+  // The first fault in windows that were unmapped. Shared with the windows, which may outlive this object.
+  std::shared_ptr<ReleasedFault> released_fault_;
+  std::unique_ptr<MappedFile> private_;  // made by the first `map_private`
 };
 
 /// Files by number; null if a file is missing.

@@ -1,20 +1,23 @@
 // The `mapped` strategy for one source as a state machine. `on` maps a state and an event to the next state
-// and effect, and has no side effects. Each effect is followed by one event or by the answer to the request.
+// and effect, and has no side effects. `MapWhole` is followed by an event with its result, `Repeat` by the
+// same request. All other effects answer the request.
 #pragma once
 
 #include <htensor/base/result.hpp>
 #include <variant>
 
 #include "base/format_text.hpp"
-#include "base/machine.hpp"
+#include "base/state_machine.hpp"
 
 namespace ht::inline v1::io::mapped {
 
 // States.
 struct Unmapped {};
-struct Mapping {};   ///< the mapping of the whole source is in progress
-struct Whole {};     ///< the whole source is mapped
-struct Windowed {};  ///< the address space has no room for the whole source: each request maps its own range
+struct Mapping {};  ///< the mapping of the whole source is in progress
+struct Whole {};    ///< the whole source is mapped
+/// The source cannot be mapped as a whole: each request maps its own range. The address space has no room for
+/// the whole source, or the source is copied, because it is not a file and the mapping is private.
+struct Windowed {};
 struct Failed {
   Error error;
 };
@@ -25,21 +28,23 @@ struct Map {};
 struct Advise {};
 struct Drop {};  ///< advice that drops pages
 struct WholeMapped {};
-struct NoRoom {};  ///< the address space has no room
+struct NoRoom {};  ///< the source cannot be mapped as a whole, see Windowed
 struct MapFailed {
   Error error;
 };
 using Event = std::variant<Map, Advise, Drop, WholeMapped, NoRoom, MapFailed>;
 
 // Effects.
-struct MapWhole {};  ///< followed by WholeMapped, NoRoom or MapFailed
+struct MapWhole {};  ///< maps the whole source: WholeMapped, NoRoom or MapFailed
 struct Repeat {};    ///< repeats the request in the new state
 // Answers to the request.
-struct ReturnView {};    ///< of the whole mapping
-struct ReturnWindow {};  ///< a new mapping of the range
-struct AdvisePages {};   ///< of the whole mapping
-struct AdviseWindow {};  ///< of a temporary mapping for this request
-struct DropPages {};     ///< of the whole mapping, if it exists; to evict, also of the page cache
+struct ReturnView {};    ///< returns the range of the whole mapping
+struct ReturnWindow {};  ///< maps or copies the range for this request
+struct AdvisePages {};   ///< applies the advice to the range of the whole mapping
+struct AdviseWindow {};  ///< applies the advice to temporary mappings of the range
+/// Drops the pages of the range from the whole mapping, if there is one; for `Advice::evict` also from the
+/// page cache.
+struct DropPages {};
 struct Refuse {
   Error error;
 };

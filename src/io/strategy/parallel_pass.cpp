@@ -115,7 +115,7 @@ ParallelPass::ParallelPass(std::vector<std::uint64_t> piece_bytes, Work work, co
   for (const FetchMethod& method : options.methods) threads = std::max(threads, method.threads);
   begin_batch();
   if (piece_bytes_.size() > 1 && threads > 1)
-    threads_ = start_threads(threads, [this](std::size_t number) { this->work(number); });
+    threads_ = start_threads(threads, [this](std::size_t thread_index) { this->work(thread_index); });
 }
 
 ParallelPass::~ParallelPass() {
@@ -127,8 +127,8 @@ ParallelPass::~ParallelPass() {
 }
 
 // Requires the lock, as do `begin_batch` and `finish`.
-bool ParallelPass::can_begin(std::size_t number) const {
-  if (number >= tuner_.method().threads || next_ == batch_end_ || error_) return false;
+bool ParallelPass::can_begin(std::size_t thread_index) const {
+  if (thread_index >= tuner_.method().threads || next_ == batch_end_ || error_) return false;
   return next_ < awaited_ || next_ - awaited_ < max_ahead_;
 }
 
@@ -155,10 +155,11 @@ void ParallelPass::finish(std::size_t piece, Result<void> result) {
   if (next_ != piece_bytes_.size()) begin_batch();
 }
 
-void ParallelPass::work(std::size_t number) {
+void ParallelPass::work(std::size_t thread_index) {
   std::unique_lock lock(mutex_);
   for (;;) {
-    may_begin_.wait(lock, [&] { return is_stopping_ || next_ == piece_bytes_.size() || can_begin(number); });
+    may_begin_.wait(lock,
+                    [&] { return is_stopping_ || next_ == piece_bytes_.size() || can_begin(thread_index); });
     if (is_stopping_ || next_ == piece_bytes_.size()) return;
     const std::size_t piece = next_++;
     const std::size_t end = batch_end_;
@@ -220,13 +221,13 @@ Result<FetchSummary> fetch_pages(MappedFiles files, std::span<const FileRange> r
   const auto advise = [&](const FileRange& piece, Strategy::Advice advice) {
     return files[piece.file]->advise(piece.offset, piece.bytes, advice);
   };
-  const auto fetch = [&](std::size_t number, std::size_t end, FetchMethod method) -> Result<void> {
-    const std::size_t later = number + read_ahead_pieces;
+  const auto fetch = [&](std::size_t piece_index, std::size_t end, FetchMethod method) -> Result<void> {
+    const std::size_t later = piece_index + read_ahead_pieces;
     if (method.engine == Engine::read_ahead && later < end) {
       // A failure is reported when that piece is populated.
       static_cast<void>(advise(pieces[later], Strategy::Advice::will_need));
     }
-    return advise(pieces[number], Strategy::Advice::populate);
+    return advise(pieces[piece_index], Strategy::Advice::populate);
   };
   ParallelPass pass(std::move(sizes), fetch,
                     {.methods = methods_for(options),

@@ -105,9 +105,9 @@ class ParallelPass {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void work(std::size_t number);
+  void work(std::size_t thread_index);
   [[nodiscard]] Result<void> work_here(std::size_t piece);
-  [[nodiscard]] bool can_begin(std::size_t number) const;
+  [[nodiscard]] bool can_begin(std::size_t thread_index) const;
   void begin_batch();
   void finish(std::size_t piece, Result<void> result);
 

@@ -174,7 +174,7 @@ class StagedLoader {
   }
 
   Error stopped() const {
-    return Error(ErrorCode::cancelled, "work_is_not_stopped",
+    return Error(ErrorCode::cancelled, "work_is_completed",
                  format_text("stopped: {} bytes loaded", totals_.bytes))
         .at_path(first_->path().native());
   }
@@ -304,10 +304,10 @@ Result<ReadTotals> load(std::span<const MutableBytes> into, const Sources& sourc
   });
 }
 
-// Checks that each memory has the size of its range.
+// Checks that each range has a target of its size.
 Result<void> check_sizes(std::span<const MutableBytes> into, std::span<const FileRange> ranges) {
   const auto refuse = [](std::string message) {
-    return fail(Error(ErrorCode::size_mismatch, "memory_size_equals_the_ranges", std::move(message))
+    return fail(Error(ErrorCode::size_mismatch, "each_target_has_the_size_of_its_range", std::move(message))
                     .with_hint("pass memory of the size of each range"));
   };
   if (into.size() != ranges.size())
@@ -375,7 +375,7 @@ Result<void> check_ranges(const Sources& sources, std::span<const FileRange> ran
         checked::range_fits(range.offset, range.bytes, sources[range.file]->size())) {
       continue;
     }
-    return fail(Error(ErrorCode::out_of_bounds, "staged_ranges_are_in_their_files",
+    return fail(Error(ErrorCode::out_of_bounds, "loaded_ranges_are_in_their_files",
                       format_text("{} bytes at byte {} are outside the file at index {} of {} files",
                                   range.bytes, range.offset, range.file, sources.size()))
                     .with_hint("download missing or incomplete files again"));

@@ -64,8 +64,9 @@ struct StagedOptions {
   /// Whether `load_into` may read through a ring if most of the memory does not have the alignment of the
   /// file ranges. If not, such memory is filled through the page cache.
   bool ring_for_memory = true;
-  /// Threads copy from these mappings in parallel instead of reading: copying mapped bytes costs less than a
-  /// read. Null for sources whose pages must not be touched, as a fault may terminate the process.
+  /// One mapping per source, or empty to read all sources. Threads copy from the mappings in parallel instead
+  /// of reading, because copying mapped bytes costs less than a read. A source with a null entry is read: it
+  /// cannot be mapped, or a fault in its pages may terminate the process.
   std::span<MappedFile* const> mapped{};
   /// Called in order before the read of each chunk starts; may wait for its memory.
   std::function<void(const Chunk& chunk)> before_read{};
@@ -91,9 +92,9 @@ struct ReadTotals {
                                              const ChunkConsumer& consumer,
                                              const StagedOptions& options = {});
 
-/// Reads each range into the caller's memory of exactly its size (`size_mismatch`). Direct reads need memory
-/// whose addresses have the same offset in a page as the file ranges; if most of the memory does not, chunks
-/// are read into a ring and copied.
+/// Reads each range into its target in the caller's memory. `size_mismatch` unless each target has the size
+/// of its range. Direct reads need memory whose addresses have the same offset in a page as the file ranges;
+/// if most of the memory does not, chunks are read into a ring and copied.
 [[nodiscard]] Result<ReadTotals> load_into(std::span<const MutableBytes> into, const Sources& sources,
                                            std::span<const FileRange> ranges,
                                            const StagedOptions& options = {});

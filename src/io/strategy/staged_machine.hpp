@@ -10,11 +10,11 @@
 #include <variant>
 
 #include "base/format_text.hpp"
-#include "base/machine.hpp"
+#include "base/state_machine.hpp"
 
 namespace ht::inline v1::io::staged {
 
-/// A chunk uses the slot of its number modulo the number of slots.
+/// Chunk `n` uses slot `n % slots`.
 struct Ring {
   static constexpr std::uint32_t max_slots = 64;
 

@@ -110,7 +110,8 @@ TEST(StagedMachine, queue_accepts_a_read) {
   EXPECT_TRUE(std::holds_alternative<Await>(busy.effect.value()));
 }
 
-// Covers every pair of the transition table, from every state of a ring with two slots.
+// Covers every pair of the transition table, from every state of a ring with two slots before the first
+// delivery. After a delivery, the slots have exchanged their roles, and the transitions are the same.
 TEST(StagedMachine, diagram_matches_the_docs) {
   testing::StateDiagram diagram("Running", {"Done", "Failed"});
   std::vector<State> all;

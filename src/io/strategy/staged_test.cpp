@@ -207,7 +207,7 @@ TEST_F(StagedLoad, an_error_of_the_consumer_ends_the_load) {
   EXPECT_EQ(left, 0);
 }
 
-TEST_F(StagedLoad, work_is_not_stopped) {
+TEST_F(StagedLoad, work_is_completed) {
   // Requests a stop at each chunk in turn.
   for (int at = 0;; ++at) {
     std::stop_source source;
@@ -220,7 +220,7 @@ TEST_F(StagedLoad, work_is_not_stopped) {
     EXPECT_EQ(port_.open_queues(), 0);
     if (staged) break;
     EXPECT_EQ(staged.error().code(), ErrorCode::cancelled);
-    EXPECT_EQ(staged.error().rule(), "work_is_not_stopped");
+    EXPECT_EQ(staged.error().rule(), "work_is_completed");
     EXPECT_EQ(seen, at + 1);
   }
   EXPECT_EQ(loaded_, expected());
@@ -289,14 +289,14 @@ TEST_F(StagedLoad, into_memory_is_direct_if_aligned) {
   EXPECT_EQ(aligned->direct_bytes, 4 * page);
 }
 
-TEST_F(StagedLoad, memory_size_equals_the_ranges) {
+TEST_F(StagedLoad, each_target_has_the_size_of_its_range) {
   const Sources files{files_[0]};
   std::vector<std::byte> memory(10);
   const std::vector<MutableBytes> into{memory};
   for (const std::uint64_t bytes : {9U, 11U}) {
     const std::vector<FileRange> range{{0, 0, bytes}};
     const auto refused = load_into(into, files, range);
-    EXPECT_EQ(refused.error().rule(), "memory_size_equals_the_ranges");
+    EXPECT_EQ(refused.error().rule(), "each_target_has_the_size_of_its_range");
     EXPECT_EQ(refused.error().message(), "target 0 has 10 bytes but its range has " + std::to_string(bytes));
   }
   const std::vector<FileRange> two{{0, 0, 5}, {0, 0, 5}};
@@ -315,12 +315,12 @@ TEST_F(StagedLoad, ring_size_is_valid) {
   }
 }
 
-TEST_F(StagedLoad, staged_ranges_are_in_their_files) {
-  EXPECT_EQ(load({{0, 1, file_bytes}}).error().rule(), "staged_ranges_are_in_their_files");
+TEST_F(StagedLoad, loaded_ranges_are_in_their_files) {
+  EXPECT_EQ(load({{0, 1, file_bytes}}).error().rule(), "loaded_ranges_are_in_their_files");
   files_[1].reset();
-  EXPECT_EQ(load({{1, 0, 1}}).error().rule(), "staged_ranges_are_in_their_files");
+  EXPECT_EQ(load({{1, 0, 1}}).error().rule(), "loaded_ranges_are_in_their_files");
   EXPECT_TRUE(load({{0, 0, 1}}));
-  EXPECT_EQ(load({{2, 0, 1}}).error().rule(), "staged_ranges_are_in_their_files");
+  EXPECT_EQ(load({{2, 0, 1}}).error().rule(), "loaded_ranges_are_in_their_files");
   EXPECT_EQ(load({{0, UINT64_MAX, 2}}).error().code(), ErrorCode::out_of_bounds);
 }
 

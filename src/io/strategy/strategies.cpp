@@ -74,7 +74,7 @@ std::vector<Strategy::Answer> Strategy::load(std::span<const Strategy::LoadReque
   std::uint64_t done_bytes = 0;
   const auto load_one = [&](const Strategy::LoadRequest& request) -> Strategy::Answer {
     if (work.stop.stop_requested()) {
-      return request_failed(Error(ErrorCode::cancelled, "work_is_not_stopped",
+      return request_failed(Error(ErrorCode::cancelled, "work_is_completed",
                                   format_text("stopped: {} bytes loaded", done_bytes)));
     }
     auto answered = answer(request);

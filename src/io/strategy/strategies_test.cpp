@@ -107,7 +107,7 @@ TEST_F(Strategies, mapped_uses_windows_if_the_file_does_not_fit) {
   MappedStrategy mapped(sources_);
   port_.fail_at(Call::map, 0, std::errc::not_enough_memory);
   auto window = send_request<Strategy::MapDone>(mapped, Strategy::MapRequest{{0, 5000, 10'000}}).value();
-  EXPECT_FALSE(window.is_whole);
+  EXPECT_FALSE(window.has_other_owner);
   EXPECT_EQ(text_of(window.memory.bytes), contents().substr(5000, 10'000));
   EXPECT_FALSE(mapped.file(0).is_mapped());
   auto other = send_request<Strategy::MapDone>(mapped, Strategy::MapRequest{{0, 20'000, 1}}).value();
@@ -235,16 +235,16 @@ TEST_F(Strategies, read_uses_owned_memory) {
   }
 }
 
-TEST_F(Strategies, staged_ranges_are_in_their_files) {
+TEST_F(Strategies, loaded_ranges_are_in_their_files) {
   // A load of a missing file returns an error and does not end the process.
   ReadStrategy read(sources_);
   std::vector<std::byte> memory(1);
   const std::vector<MutableBytes> into{memory};
   for (const FileRange& range : {FileRange{1, 0, 1}, FileRange{7, 0, 1}, FileRange{0, file_bytes, 1}}) {
     EXPECT_EQ(error_of(read.answer(Strategy::LoadRequest{.range = range})).rule(),
-              "staged_ranges_are_in_their_files");
+              "loaded_ranges_are_in_their_files");
     EXPECT_EQ(load_into(into, sources_, std::vector{range}).error().rule(),
-              "staged_ranges_are_in_their_files");
+              "loaded_ranges_are_in_their_files");
   }
 }
 

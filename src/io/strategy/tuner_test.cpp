@@ -71,7 +71,7 @@ TEST(Tuner, is_deterministic) {
   EXPECT_EQ(run_trials(first, rate).method, run_trials(second, rate).method);
 }
 
-TEST(Tuner, ignores_noise_of_one_third) {
+TEST(Tuner, ignores_noise_of_17_percent) {
   int right = 0;
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);

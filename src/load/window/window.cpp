@@ -134,7 +134,7 @@ class Window::Shell {
 
   void apply_stop() {
     if (!stop_.stop_requested()) return;
-    feed(window::Stop{Error(ErrorCode::cancelled, "work_is_not_stopped",
+    feed(window::Stop{Error(ErrorCode::cancelled, "work_is_completed",
                             format_text("stopped: {} bytes fetched", statistics_.fetched_bytes))
                           .at_path(path_)});
   }

@@ -116,7 +116,7 @@ TEST_F(WindowFaults, truncated_file_is_reported_if_the_caller_blocks_the_signal)
   EXPECT_EQ(window.enter(1).error().rule(), "mapped_pages_are_in_the_file");
 }
 
-TEST_F(WindowFaults, work_is_not_stopped) {
+TEST_F(WindowFaults, work_is_completed) {
   for (const bool use_worker : {false, true}) {
     const std::stop_source source;
     auto options = room_for(3, use_worker);
@@ -128,7 +128,7 @@ TEST_F(WindowFaults, work_is_not_stopped) {
       const auto entered = window.enter(layer);
       ASSERT_FALSE(entered);
       EXPECT_EQ(entered.error().code(), ErrorCode::cancelled);
-      EXPECT_EQ(entered.error().rule(), "work_is_not_stopped");
+      EXPECT_EQ(entered.error().rule(), "work_is_completed");
       EXPECT_EQ(entered.error().path(), path_.string());
     }
   }

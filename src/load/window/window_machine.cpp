@@ -189,7 +189,7 @@ Ledger make_ledger(std::span<const std::uint64_t> layer_bytes, std::uint64_t bud
   const auto has_room_for = [&](std::uint64_t bytes) { return bytes <= max_kept_bytes - kept_bytes; };
   double bytes_so_far = 0;
   for (const auto bytes : layer_bytes) {
-    // Staying layers are limited to their share of the bytes so far, which spreads them evenly.
+    // Kept layers are limited to their share of the bytes so far, which spreads them evenly.
     bytes_so_far += static_cast<double>(bytes);
     const bool is_kept =
         fits || (has_room_for(bytes) && static_cast<double>(kept_bytes + bytes) <= bytes_so_far * share);

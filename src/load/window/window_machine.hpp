@@ -2,10 +2,11 @@
 // awaited. `on` maps a state and an event to the next state, effect and answer, and has no side effects. Each
 // effect is answered by exactly one event, and at most one effect is in flight; each Enter is answered once.
 //
-// Layers that stay have reserved room. All others share the rest, which holds two of them if the budget
-// allows it: the entered layer and the next layer that is not in memory. To make room, the layer that will be
-// entered last is dropped, which is the one just before the entered layer. A layer is never dropped for one
-// that will be entered later.
+// Kept layers (`is_kept`) are never dropped after they are fetched; bytes of the budget are reserved for
+// them. All other layers share the rest of the budget, which holds two of them if the budget allows it: the
+// entered layer and the next layer that is not in memory. Layers are assumed to be entered in order, and the
+// first again after the last. To make room, the layer whose turn is furthest away is dropped: the nearest one
+// before the entered layer. A layer is never dropped for one that will be entered later.
 //
 // The Ledger is allocated once and moved from state to state, so a successful step does not allocate.
 #pragma once
@@ -17,7 +18,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/machine.hpp"
+#include "base/state_machine.hpp"
 
 namespace ht::inline v1::window {
 
@@ -37,15 +38,16 @@ struct Ledger {
   std::vector<Layer> layers{};
   /// Number of layers that are not `present`.
   std::size_t missing = 0;
-  /// Bytes for the layers that do not stay, and how many of them are in use by layers that are not `absent`.
+  /// Bytes of the budget for layers that are not kept.
   std::uint64_t room = 0;
+  /// Bytes of `room` that are in use, by layers that are not `absent`.
   std::uint64_t taken = 0;
   std::optional<std::size_t> entered{};
   /// The error of a failed drop, returned to the next Enter. Until then, no effect is started.
   std::optional<Error> drop_error{};
 };
 
-/// Decides which layers stay; no layer is in memory yet. The budget must hold the largest layer.
+/// Decides which layers are kept; no layer is in memory yet. The budget must hold the largest layer.
 [[nodiscard]] Ledger make_ledger(std::span<const std::uint64_t> layer_bytes, std::uint64_t budget);
 /// Returns the bytes needed to always fetch the next layer while one is entered.
 [[nodiscard]] std::uint64_t two_largest(std::span<const std::uint64_t> layer_bytes) noexcept;
@@ -93,8 +95,8 @@ struct EffectFailed {
   Error error;
 };
 struct Stop {
-  Error error;
-};  ///< the error of every later Enter
+  Error error;  ///< the answer to every later Enter
+};
 using Event = std::variant<Enter, Done, EffectFailed, Stop>;
 
 /// The answer to the pending Enter.

@@ -201,27 +201,27 @@ TEST(WindowMachine, at_most_one_effect_is_in_flight_and_the_state_names_it) {
   });
 }
 
-TEST(WindowMachine, all_layers_stay_if_all_fit) {
+TEST(WindowMachine, all_layers_are_kept_if_all_fit) {
   const auto ledger = ledger_of({4, 0, 5}, 9);
   for (const auto& layer : ledger.layers) EXPECT_TRUE(layer.is_kept);
   EXPECT_EQ(ledger.room, 0U);
 }
 
-TEST(WindowMachine, staying_layers_are_spread_and_leave_room_for_two) {
+TEST(WindowMachine, kept_layers_are_spread_and_leave_room_for_two) {
   const auto ledger = make_ledger(std::vector<std::uint64_t>(12, 10), 60);
-  std::string stays;
-  for (const auto& layer : ledger.layers) stays += layer.is_kept ? 's' : '-';
-  EXPECT_EQ(stays, "--s--s--s--s");
+  std::string kept;
+  for (const auto& layer : ledger.layers) kept += layer.is_kept ? 'k' : '-';
+  EXPECT_EQ(kept, "--k--k--k--k");
   EXPECT_EQ(ledger.room, 20U);
 }
 
-TEST(WindowMachine, small_layers_stay_if_large_ones_do_not_fit) {
+TEST(WindowMachine, small_layers_are_kept_if_large_ones_do_not_fit) {
   const auto ledger = ledger_of({9, 1, 9, 2, 9}, 21);
   EXPECT_TRUE(ledger.layers[1].is_kept && ledger.layers[3].is_kept);
   EXPECT_EQ(ledger.room, 18U);
 }
 
-TEST(WindowMachine, no_layer_stays_with_room_for_one) {
+TEST(WindowMachine, no_layer_is_kept_with_room_for_one) {
   const auto ledger = ledger_of({3, 3, 2}, 5);
   for (const auto& layer : ledger.layers) EXPECT_FALSE(layer.is_kept);
   EXPECT_EQ(ledger.room, 5U);

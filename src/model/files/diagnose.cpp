@@ -272,7 +272,8 @@ Result<Model::Diagnosis> diagnose(const std::filesystem::path& path, const OpenO
     Model::Diagnosis diagnosis;
     const auto opened = Model::open(path, open_options);
     diagnosis.is_readable = opened.has_value();
-    // A journal that cannot be read is the error of `opened` if a file is not found under its own name.
+    // Ignores a failure to read the journal: if a file exists only under a temporary name, `Model::open` has
+    // returned that failure.
     const auto view = SetView::of_path(path, port_of(open_options)).value_or(SetView());
     if (opened) {
       diagnosis.model.emplace(*opened);

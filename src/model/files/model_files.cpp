@@ -14,7 +14,7 @@ namespace {
 using Path = std::filesystem::path;
 
 Error not_an_index(Bytes prefix, std::uint64_t file_bytes) {
-  if (auto other = other_file_kind(prefix, file_bytes)) return *std::move(other);
+  if (auto other = known_file_kind_except_json_and_text(prefix, file_bytes)) return *std::move(other);
   return Error(ErrorCode::bad_header, "index_is_json", "the index is not a JSON object")
       .at_offset(0)
       .with_hint("download the index again");
@@ -54,7 +54,8 @@ Result<std::optional<ShardIndex>> read_index(const Path& path, const OpenOptions
   HT_TRY(file->read(0, text));
   auto index = parse_shard_index(text);
   if (index && *index) return **std::move(index);
-  // A JSON file with another name may be anything; if it is malformed and has a weight_map, it is an index.
+  // A JSON file that is not named like an index may be of any kind. If it does not parse but contains
+  // "weight_map", it is reported as a malformed index.
   const std::string_view json(reinterpret_cast<const char*>(text.data()), text.size());
   const bool has_map = json.find("\"weight_map\"") != json.npos;
   if (!is_index_name(path.native()) && (index || !has_map)) return std::nullopt;
@@ -154,10 +155,10 @@ bool is_same_file(const Path& path, std::uint64_t device, std::uint64_t inode, c
   return now->device == device && now->inode == inode;
 }
 
-// Returns whether no file of the set has been replaced since it was opened. A writer renames all old files
-// before it puts the first new file in place, so the file by which the set was opened shows whether a
-// replacement has begun. After a failure the writer renames this file back last; then all names are those of
-// old files again. So the other files are compared after this one.
+// Returns whether no file of the set has been replaced since it was opened. New files are in place only while
+// all old files have temporary names. So if the file by which the set was opened is still at its path, no new
+// file is in place: no replacement has begun, or it was rolled back. The other files are compared afterwards:
+// a new file that was opened before the rollback now differs from the file at its path.
 bool is_one_set(const Attempt& attempt, std::span<const ModelFile> files, const OpenOptions& options) {
   if (!attempt.stat) return true;
   if (!is_same_file(attempt.path, attempt.stat->device, attempt.stat->inode, attempt, options)) return false;

@@ -87,8 +87,8 @@ struct FolderModels {
 
 /// Returns all models of a folder, at least one. Their order depends only on the names of the files. An index
 /// is preferred to the files that it may name, and `model.safetensors.index.json` to indexes of variants.
-/// Without an index, numbered files are one model, and so are all files without a number of a format with
-/// `Format::Sharding::index`.
+/// Without an index, the files of a numbered set are one model. All unnumbered files of a format with
+/// `Format::Sharding::index` are one model, too.
 ///
 /// `not_found` if the folder has no model: the hint names a subfolder with weights, or says how to convert
 /// files of other formats.

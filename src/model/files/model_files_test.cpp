@@ -111,7 +111,7 @@ TEST_F(ModelFolder, index_of_an_unsupported_format_is_skipped) {
   EXPECT_EQ(tensors(), Names{"a"});
 }
 
-// A set named as the folder may lie beside it.
+// The parent folder may contain a set named `m`, whose journal says nothing about the folder `m`.
 TEST_F(ModelFolder, journal_beside_the_folder_is_ignored) {
   std::filesystem::create_directory(folder_ / "m");
   write_file(folder_ / "m/model.safetensors", "not a safetensors file");

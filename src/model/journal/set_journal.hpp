@@ -28,7 +28,8 @@
 
 namespace ht::inline v1 {
 
-/// The names of seals: the end of a file's seal, and the whole name of a folder's.
+/// The seal of a file has the name of the file plus `seal_suffix`. The seal of a folder is named
+/// `folder_seal_name`.
 inline constexpr std::string_view seal_suffix = ".htseal";
 inline constexpr std::string_view folder_seal_name = "model.htseal";
 
@@ -60,7 +61,8 @@ struct SetJournal {
                                                                          io::Port& port);
 /// `bad_header` if the journal is malformed or too large; errors name the file.
 [[nodiscard]] Result<SetJournal> read_journal(const io::Source& file, std::string_view set_name);
-/// Whether the set consists of the new files (see the top of this file). `open_failed`.
+/// Whether the set consists of the new files (see the top of this file). `open_failed` if a
+/// file cannot be examined.
 [[nodiscard]] Result<bool> is_committed(const SetJournal& journal, const std::filesystem::path& folder,
                                         io::Port& port);
 

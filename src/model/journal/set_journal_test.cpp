@@ -117,7 +117,7 @@ TEST_F(SetFolder, journaled_files_exist) {
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code(), ErrorCode::missing_shard);
   EXPECT_EQ(done.error().rule(), "journaled_files_exist");
-  EXPECT_EQ(folder_.names(), before) << "a file was changed";
+  EXPECT_EQ(folder_.names(), before) << "no file is changed";
 }
 
 TEST_F(SetFolder, file_can_be_examined) {
@@ -159,11 +159,11 @@ TEST_F(SetFolder, lock_is_refused_if_the_journal_cannot_be_examined) {
     stats = port_.count(testing::Call::stat_path);
   }
   FaultyPort port;
-  port.fail_at(testing::Call::stat_path, stats - 1, std::errc::permission_denied);  // that of the journal
+  port.fail_at(testing::Call::stat_path, stats - 1, std::errc::permission_denied);  // the stat of the journal
   const auto error =
       testing::refusal(SetLock::acquire(member, port), ErrorCode::write_failed, "target_can_be_examined");
   EXPECT_EQ(error.path(), (folder_ / ".htensor-m.safetensors.journal").string());
-  EXPECT_TRUE(folder_.names().empty()) << "the lock file was not removed";
+  EXPECT_TRUE(folder_.names().empty()) << "the lock file is removed";
 }
 
 TEST_F(SetFolder, set_is_unchanged_while_opening) {
@@ -183,12 +183,13 @@ TEST_F(SetFolder, set_is_unchanged_while_opening) {
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code(), ErrorCode::changed_underfoot);
   EXPECT_EQ(opened.error().rule(), "set_is_unchanged_while_opening");
-  EXPECT_GT(replaced, 1) << "opening was not retried";
+  EXPECT_GT(replaced, 1) << "opening is retried";
   port_.before_each({});
   EXPECT_TRUE(Model::open(index, {.port = &port_}));
 }
 
-// The old index has its name and its inode again, but one shard was opened in between.
+// A replacement begins and is rolled back while a reader opens the set. Afterwards the index is the old file,
+// but the reader has opened a new shard.
 TEST_F(SetFolder, failed_replacement_does_not_mix_old_and_new_shards) {
   const auto index = folder_ / "m.safetensors.index.json";
   const auto one = folder_ / "m-00001-of-00002.safetensors";
@@ -247,7 +248,7 @@ TEST_F(SetFolder, old_files_stay_until_all_new_files_are_renamed) {
   const auto before = folder_.names();
   const auto done = finish_set(folder_ / "m.safetensors.index.json", port_);
   testing::expect_refusal(done, ErrorCode::missing_shard, "journaled_files_exist");
-  EXPECT_EQ(folder_.names(), before) << "a file was changed";
+  EXPECT_EQ(folder_.names(), before) << "no file is changed";
 }
 
 TEST_F(SetFolder, old_files_are_removed_after_the_last_rename_is_synced) {
@@ -277,7 +278,7 @@ TEST_F(SetFolder, journal_is_removed_before_the_files_of_an_uncommitted_replacem
     EXPECT_FALSE(finish_set(folder_ / "m.safetensors.index.json", port));
     const bool has_journal = std::filesystem::exists(folder_ / ".htensor-m.safetensors.journal");
     EXPECT_TRUE(!has_journal || std::filesystem::exists(folder_ / ".htensor-5.part"))
-        << "a new file was removed before the journal";
+        << "the journal is removed before the new files";
   }
 }
 

@@ -229,8 +229,8 @@ Result<void> finish_set(const Path& member, io::Port& port) {
         return fail(io::system_error(ErrorCode::in_use, "lock_can_be_claimed",
                                      "find out whether another program is writing the set", path,
                                      claimed.error())
-                        .with_hint("retry later; if no program is writing the set, convert it to another "
-                                   "name, then remove this file"));
+                        .with_hint("retry later; if no program is writing the set, write the set under "
+                                   "another name, then remove this journal"));
       }
       const auto journal = HT_TRY(read_journal(*file, set_name_of(member)));
       Replacement replacement(path, journal, IfExists::replace, port);
@@ -277,7 +277,7 @@ Result<void> SetLock::replace(std::span<const Path> old_files,
   // `IfExists::fail`: old files are renamed first, so a file with a new name was created by another program.
   Replacement replacement(journal_.target(), files, IfExists::fail, journal_.port());
   HT_TRY(replacement.open());
-  // The journal must not reach the disk before the names in it.
+  // The directory entries of the temporary files must reach the disk before that of the journal.
   HT_TRY(journal_.sync_folder());
   HT_TRY(journal_.put_in_place());
   // From here on the journal defines the set: its temporary files are kept even after a failure.

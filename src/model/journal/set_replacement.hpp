@@ -17,12 +17,11 @@ namespace ht::inline v1 {
 /// The writer's lock of a set: a claimed temporary file, which becomes the journal.
 class SetLock {
  public:
-  /// Acquires the lock of the set of `member`, after `finish_set`. `in_use` while another writer holds the
-  /// lock, or if a lock file or a journal exists and the file system does not support locks.
+  /// Calls `finish_set`, then acquires the lock of the set of `member`. `in_use` while another writer holds
+  /// the lock, or if a lock file or a journal exists and the file system does not support locks.
   [[nodiscard]] static Result<SetLock> acquire(const std::filesystem::path& member, io::Port& port);
 
-  /// Acquires the lock for a member of a set. For a single file no lock is taken, and a journal of its name
-  /// is finished.
+  /// Acquires the lock for a member of a set. For a single file, only calls `finish_set`.
   [[nodiscard]] static Result<std::optional<SetLock>> recover_and_lock(bool is_of_set,
                                                                        const std::filesystem::path& member,
                                                                        io::Port& port);
@@ -30,7 +29,8 @@ class SetLock {
   /// Replaces the old files by the new ones, which are written and synced. The file by which the set is
   /// opened is the first old file and the last new file. A file that another program created under a new name
   /// is not overwritten: `already_exists`. After a failure the old set is restored, unless the new set is
-  /// in place and only old files remain. If restoring fails too, the journal stays for the next writer.
+  /// already in place and only the removal of the old files has failed. If restoring fails too, the journal
+  /// stays for the next writer.
   [[nodiscard]] Result<void> replace(std::span<const std::filesystem::path> old_files,
                                      std::span<io::AtomicFile* const> new_files) &&;
 

@@ -12,7 +12,7 @@
 #include <variant>
 
 #include "base/format_text.hpp"
-#include "base/machine.hpp"
+#include "base/state_machine.hpp"
 
 namespace ht::inline v1::tensor_state {
 

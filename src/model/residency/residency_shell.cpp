@@ -58,7 +58,8 @@ ResidencyShell::ProcessData& ResidencyShell::take_over() const {
   }
   ProcessData* found = process_data_.load(std::memory_order_acquire);
   if (forks == data->forks) {
-    // Another thread of this process is already creating the object; it does not block.
+    // Another thread of this process is creating the object. That thread waits for no lock, so this loop is
+    // short.
     for (; !found->belongs_to_this_process(); found = process_data_.load(std::memory_order_acquire))
       std::this_thread::yield();
     return *found;
@@ -67,7 +68,7 @@ ResidencyShell::ProcessData& ResidencyShell::take_over() const {
     data->states = std::move(found->states);
     data->windows = std::move(found->windows);
     data->privates = std::move(found->privates);
-    data->any_loaded = !data->states.empty();
+    data->has_states = !data->states.empty();
     for (auto& state : data->states) {
       if (std::holds_alternative<tensor_state::Loading>(state)) state = tensor_state::step(state, ended).next;
     }
@@ -89,7 +90,7 @@ tensor_state::State ResidencyShell::state_of(std::size_t tensor) const {
 io::Memory ResidencyShell::resident_memory(std::size_t tensor) const noexcept {
   try {
     ProcessData& data = process_data();
-    if (!data.any_loaded.load(std::memory_order_acquire)) return {};
+    if (!data.has_states.load(std::memory_order_acquire)) return {};
     const std::lock_guard lock(data.mutex);
     const auto* const resident = std::get_if<tensor_state::Resident>(&data.states[tensor]);
     return resident != nullptr ? resident->memory : io::Memory{};
@@ -100,7 +101,7 @@ io::Memory ResidencyShell::resident_memory(std::size_t tensor) const noexcept {
 
 bool ResidencyShell::is_resident(std::size_t tensor) const {
   ProcessData& data = process_data();
-  if (!data.any_loaded.load(std::memory_order_acquire)) return false;
+  if (!data.has_states.load(std::memory_order_acquire)) return false;
   const std::lock_guard lock(data.mutex);
   return std::holds_alternative<tensor_state::Resident>(data.states[tensor]);
 }
@@ -117,7 +118,7 @@ Result<io::Strategy::MapDone> ResidencyShell::map(std::size_t tensor, std::uint6
   ProcessData& data = process_data();
   // Until a tensor is loaded, its state is that of its file, which the strategy tracks.
   bool is_requested = false;
-  if (data.any_loaded.load(std::memory_order_acquire)) {
+  if (data.has_states.load(std::memory_order_acquire)) {
     const std::lock_guard lock(data.mutex);
     is_requested = data.apply(tensor, tensor_state::Map{}).effect.has_value();
   }
@@ -156,12 +157,12 @@ Result<io::Memory> ResidencyShell::map_private(std::size_t tensor) {
   const Entry entry = catalog_[tensor];
   auto mapped = HT_TRY(io::send_request<io::Strategy::MapDone>(
       mapped_, io::Strategy::MapRequest{{entry.file, entry.offset, entry.bytes}, true}));
-  if (mapped.is_whole) return std::move(mapped.memory);
+  if (mapped.has_other_owner) return std::move(mapped.memory);
   const std::lock_guard lock(data.mutex);
   return data.privates.try_emplace(tensor, std::move(mapped.memory)).first->second;
 }
 
-bool ResidencyShell::is_own_memory(std::size_t tensor) const {
+bool ResidencyShell::is_loaded_by_read(std::size_t tensor) const {
   ProcessData& data = process_data();
   const std::lock_guard lock(data.mutex);
   const auto* const resident =
@@ -170,10 +171,10 @@ bool ResidencyShell::is_own_memory(std::size_t tensor) const {
 }
 
 Result<void> ResidencyShell::map_all(std::span<const std::size_t> tensors) {
-  const bool any_loaded = process_data().any_loaded.load(std::memory_order_acquire);
+  const bool has_states = process_data().has_states.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const bool is_same_file = i != 0 && catalog_[tensors[i - 1]].file == catalog_[tensors[i]].file;
-    if (any_loaded || !is_same_file) HT_TRY(map(tensors[i], 0));
+    if (has_states || !is_same_file) HT_TRY(map(tensors[i], 0));
   }
   return {};
 }
@@ -184,7 +185,7 @@ void ResidencyShell::allocate_states(ProcessData& data) const {
   states.reserve(catalog_.size());
   for (std::size_t i = 0; i < catalog_.size(); ++i) states.push_back(initial(i));
   data.states = std::move(states);
-  data.any_loaded.store(true, std::memory_order_release);
+  data.has_states.store(true, std::memory_order_release);
 }
 
 io::Strategy::LoadRequest ResidencyShell::request_for(std::size_t tensor) const {
@@ -220,7 +221,7 @@ Result<std::vector<std::size_t>> ResidencyShell::load(std::span<const std::size_
     lock.lock();
   }
   if (work.stop.stop_requested()) {
-    return fail(ErrorCode::cancelled, "work_is_not_stopped", "stopped: 0 bytes loaded");
+    return fail(ErrorCode::cancelled, "work_is_completed", "stopped: 0 bytes loaded");
   }
   struct LoadScope {
     ProcessData& data;
@@ -320,18 +321,19 @@ std::vector<io::FileRange> ResidencyShell::pages_of(std::span<const std::size_t>
   // The list may name a tensor several times.
   std::vector<bool> is_named(catalog_.size());
   for (const std::size_t tensor : tensors) is_named[tensor] = true;
-  std::vector<bool> has_staying(mapped_.sources().size());
+  // By file: whether a tensor that is not in the list has bytes in the file.
+  std::vector<bool> has_other_tensors(mapped_.sources().size());
   for (std::size_t i = 0; i < catalog_.size(); ++i) {
     const Entry entry = catalog_[i];
-    if (!is_named[i] && bytes_in_file(entry) != 0) has_staying[entry.file] = true;
+    if (!is_named[i] && bytes_in_file(entry) != 0) has_other_tensors[entry.file] = true;
   }
   std::vector<io::FileRange> pages;
   for (const auto& range : ranges_in_files(tensors)) {
-    if (has_staying[range.file]) {
+    if (has_other_tensors[range.file]) {
       pages.push_back(range);
     } else if (pages.empty() || pages.back().file != range.file) {
-      // The page cache drops large folios only as a whole, so the whole file is evicted if no tensor of it
-      // stays.
+      // The page cache drops large folios only as a whole, so the whole file is evicted if the list has all
+      // of its tensors.
       pages.push_back({range.file, 0, mapped_.sources()[range.file]->size()});
     }
   }
@@ -358,7 +360,7 @@ Result<void> ResidencyShell::evict(std::span<const std::size_t> tensors) {
   std::vector<std::size_t> dropped;
   std::vector<std::size_t> released;
   // Until a tensor is loaded, eviction only drops pages.
-  if (data.any_loaded.load(std::memory_order_acquire)) {
+  if (data.has_states.load(std::memory_order_acquire)) {
     dropped.reserve(tensors.size());
     released.reserve(tensors.size());
     for (const std::size_t tensor : tensors) {

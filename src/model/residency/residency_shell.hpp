@@ -42,15 +42,16 @@ class ResidencyShell {
   /// Maps the first `bytes` bytes of a tensor that is not resident. The tensor has a file and is not a splat.
   [[nodiscard]] Result<io::Strategy::MapDone> map(std::size_t tensor, std::uint64_t bytes);
   /// Keeps a window of the tensor until the model is destroyed, unless one is kept already. Returns the kept
-  /// window.
+  /// window. A window is a mapping of this tensor alone, made if the address space has no room for the whole
+  /// file.
   [[nodiscard]] io::Memory keep_window(std::size_t tensor, const io::Memory& window);
   /// Returns the kept window of the tensor, else empty memory.
   [[nodiscard]] io::Memory kept_window(std::size_t tensor) const;
   /// Maps a tensor in private, writable memory. Windows and copies are kept until the model is destroyed, so
   /// that all requests for the tensor get the same memory.
   [[nodiscard]] Result<io::Memory> map_private(std::size_t tensor);
-  /// Whether the strategy that loaded the tensor is `read`, whose memory is writable.
-  [[nodiscard]] bool is_own_memory(std::size_t tensor) const;
+  /// Whether the tensor is resident and was loaded by the strategy `read`, whose memory is writable.
+  [[nodiscard]] bool is_loaded_by_read(std::size_t tensor) const;
   /// Maps tensors for use in place.
   [[nodiscard]] Result<void> map_all(std::span<const std::size_t> tensors);
 
@@ -92,7 +93,7 @@ class ResidencyShell {
     std::condition_variable_any load_ended;
     // States of all tensors, allocated at the first load. Before that, a tensor's state is that of its file.
     std::vector<tensor_state::State> states;
-    std::atomic<bool> any_loaded = false;        // whether `states` is allocated
+    std::atomic<bool> has_states = false;        // whether `states` is allocated
     std::map<std::size_t, io::Memory> windows;   // by tensor
     std::map<std::size_t, io::Memory> privates;  // by tensor
 

@@ -65,14 +65,14 @@ class ResidencyShells : public ::testing::Test {
 TEST_F(ResidencyShells, map_of_a_tensor_that_another_thread_maps_meanwhile_keeps_it_mapped) {
   source_->hook = [&] { map(); };
   map();
-  EXPECT_FALSE(source_->hook) << "the hook did not run";
+  EXPECT_FALSE(source_->hook) << "the hook runs";
   EXPECT_EQ(residence(), Residence::mapped);
 }
 
 TEST_F(ResidencyShells, map_of_a_tensor_that_another_thread_loads_meanwhile_keeps_it_resident) {
   source_->hook = [&] { load(); };
   map();
-  EXPECT_FALSE(source_->hook) << "the hook did not run";
+  EXPECT_FALSE(source_->hook) << "the hook runs";
   EXPECT_EQ(residence(), Residence::resident);
   EXPECT_TRUE(shell().resident_memory(0).owner);
 }
@@ -88,7 +88,7 @@ TEST(PagesOfTensors, are_those_of_the_file_only_if_no_tensor_of_it_stays) {
     return std::pair(pages[0].offset, pages[0].bytes);
   };
   EXPECT_EQ(pages_of({0}), std::pair(a.offset, a.bytes));
-  EXPECT_EQ(pages_of({0, 0}), std::pair(a.offset, a.bytes)) << "a tensor that is named twice counts twice";
+  EXPECT_EQ(pages_of({0, 0}), std::pair(a.offset, a.bytes)) << "a tensor that is named twice counts once";
   EXPECT_EQ(pages_of({0, 1}), std::pair(std::uint64_t{0}, source->size()));
 }
 

@@ -2,8 +2,8 @@
 //
 // Most encodings are decoded in two steps, a register of elements at a time. First the elements of a block
 // become int8 in a buffer on the stack. Then runs of 16 or 32 elements are multiplied by their scale.
-// Elements of 1 or 2 bits and of code books are assembled 8 at a time in a 64-bit word. decode_reference.hpp
-// has the byte maps.
+// Elements of Q5_0, Q5_1, Q1_0, Q2_0, IQ1, IQ2 and IQ3 are assembled 8 at a time in a 64-bit word instead of
+// a register. decode_reference.hpp has the byte maps.
 #include "values/blocks/decode_blocks.hpp"
 
 #include <array>
@@ -40,11 +40,14 @@ constexpr auto spread_bytes = [] {
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "values/blocks/k_blocks.hpp"
+
 HWY_BEFORE_NAMESPACE();
 namespace ht::inline v1::decode_kernels::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
+using namespace k_blocks::HWY_NAMESPACE;
 
 using Block = const std::uint8_t*;
 
@@ -136,25 +139,16 @@ HWY_INLINE void scale_sixteens(const std::int8_t* elements, const float* scales,
   for (std::size_t i = 0; i < 16; ++i) scale<16>(elements + 16 * i, scales[i], into + 16 * i);
 }
 
-template <std::size_t Count>
-using BytesTag = hn::CappedTag<std::uint8_t, Count>;
-
-template <class Tag, class Vector>
-HWY_INLINE void store_elements(Tag /*tag*/, Vector bytes, std::int8_t* elements) {
-  const hn::RebindToSigned<Tag> integers;
-  hn::StoreU(hn::BitCast(integers, bytes), integers, elements);
-}
-
-/// Splits `Count` bytes: low nibbles minus `Zero` to `low`, high nibbles minus `Zero` to `high`.
-template <std::size_t Count, int Zero = 0>
+/// Splits `Count` bytes: low nibbles minus `ZeroPoint` to `low`, high nibbles minus `ZeroPoint` to `high`.
+template <std::size_t Count, int ZeroPoint = 0>
 HWY_INLINE void split_nibbles(Block bytes, std::int8_t* low, std::int8_t* high) {
   const BytesTag<Count> tag;
-  const auto zero = hn::Set(tag, std::uint8_t{Zero});
+  const auto zero_point = hn::Set(tag, std::uint8_t{ZeroPoint});
   const auto mask = hn::Set(tag, std::uint8_t{15});
   for (std::size_t i = 0; i < Count; i += hn::Lanes(tag)) {
     const auto both = hn::LoadU(tag, bytes + i);
-    store_elements(tag, hn::Sub(hn::And(both, mask), zero), low + i);
-    store_elements(tag, hn::Sub(hn::ShiftRight<4>(both), zero), high + i);
+    store_elements(tag, hn::Sub(hn::And(both, mask), zero_point), low + i);
+    store_elements(tag, hn::Sub(hn::ShiftRight<4>(both), zero_point), high + i);
   }
 }
 
@@ -181,17 +175,17 @@ HWY_INLINE void look_up_nibbles(const std::int8_t* table, Block bytes, std::int8
 #endif
 }
 
-/// The four 2-bit fields of 32 bytes, minus `Zero`: the lowest fields of all bytes first.
-template <int Zero = 0>
-HWY_INLINE void split_pairs(Block bytes, std::int8_t* elements) {
+/// The four 2-bit fields of 32 bytes, minus `ZeroPoint`: the lowest fields of all bytes first.
+template <int ZeroPoint = 0>
+HWY_INLINE void split_two_bit_fields(Block bytes, std::int8_t* elements) {
   const BytesTag<32> tag;
-  const auto zero = hn::Set(tag, std::uint8_t{Zero});
+  const auto zero_point = hn::Set(tag, std::uint8_t{ZeroPoint});
   const auto mask = hn::Set(tag, std::uint8_t{3});
   for (std::size_t i = 0; i < 32; i += hn::Lanes(tag)) {
-    auto pairs = hn::LoadU(tag, bytes + i);
-    for (std::size_t pair = 0; pair < 4; ++pair) {
-      store_elements(tag, hn::Sub(hn::And(pairs, mask), zero), elements + 32 * pair + i);
-      pairs = hn::ShiftRight<2>(pairs);
+    auto fields = hn::LoadU(tag, bytes + i);
+    for (std::size_t field = 0; field < 4; ++field) {
+      store_elements(tag, hn::Sub(hn::And(fields, mask), zero_point), elements + 32 * field + i);
+      fields = hn::ShiftRight<2>(fields);
     }
   }
 }
@@ -204,10 +198,10 @@ constexpr std::uint64_t each_byte(std::uint64_t value) { return value * 0x010101
 HWY_INLINE std::uint64_t spread_bits(std::size_t bits) { return spread_bytes[bits]; }
 
 /// Spreads the eight 2-bit fields of 16 bits to one byte each.
-HWY_INLINE std::uint64_t spread_pairs(std::uint64_t pairs) {
-  pairs = (pairs | (pairs << 24)) & 0x000000FF000000FFU;
-  pairs = (pairs | (pairs << 12)) & 0x000F000F000F000FU;
-  return (pairs | (pairs << 6)) & each_byte(3);
+HWY_INLINE std::uint64_t spread_two_bit_fields(std::uint64_t fields) {
+  fields = (fields | (fields << 24)) & 0x000000FF000000FFU;
+  fields = (fields | (fields << 12)) & 0x000F000F000F000FU;
+  return (fields | (fields << 6)) & each_byte(3);
 }
 
 /// Subtracts `n` from bytes below 128; the results are int8.
@@ -215,14 +209,15 @@ HWY_INLINE std::uint64_t subtract_from_each(std::uint64_t bytes, std::uint64_t n
   return ((bytes | each_byte(0x80)) - each_byte(n)) ^ each_byte(0x80);
 }
 
-/// Returns nonzero magnitudes with signs, as int8. An element is negative if its bit of `signs` is set.
+/// Negates each magnitude whose bit of `signs` is set; the results are int8. Requires nonzero magnitudes: a
+/// negated 0 would carry into the next byte.
 HWY_INLINE std::uint64_t with_signs(std::uint64_t magnitudes, std::size_t signs) {
   const std::uint64_t negative = spread_bits(signs);
   return (magnitudes ^ (negative * 255)) + negative;
 }
 
-HWY_INLINE void store_eight(std::uint64_t eight, std::int8_t* elements) {
-  std::memcpy(elements, &eight, sizeof eight);
+HWY_INLINE void store_eight(std::uint64_t word, std::int8_t* elements) {
+  std::memcpy(elements, &word, sizeof word);
 }
 
 HWY_INLINE void decode(Q4_0, Block b, float* into) {
@@ -237,14 +232,17 @@ HWY_INLINE void decode(Q4_1, Block b, float* into) {
   scale_and_add<32>(elements.at, half_at(b), half_at(b + 2), into);
 }
 
-/// The nibbles of 16 bytes with the bits of `high` above them, minus `zero`.
-HWY_INLINE void five_bits(std::uint32_t high, Block nibbles, std::uint64_t zero, std::int8_t* elements) {
+/// 32 elements of 5 bits, minus `zero_point`: the low four bits from 16 bytes of nibbles, the fifth from
+/// `high`.
+HWY_INLINE void five_bits(std::uint32_t high, Block nibbles, std::uint64_t zero_point,
+                          std::int8_t* elements) {
   for (std::size_t i = 0; i < 2; ++i) {
     const auto both = number_at<std::uint64_t>(nibbles + 8 * i);
     const std::uint64_t low_fifth = spread_bits((high >> (8 * i)) & 255) << 4;
     const std::uint64_t high_fifth = spread_bits((high >> (8 * i + 16)) & 255) << 4;
-    store_eight(subtract_from_each((both & each_byte(15)) | low_fifth, zero), elements + 8 * i);
-    store_eight(subtract_from_each(((both >> 4) & each_byte(15)) | high_fifth, zero), elements + 8 * i + 16);
+    store_eight(subtract_from_each((both & each_byte(15)) | low_fifth, zero_point), elements + 8 * i);
+    store_eight(subtract_from_each(((both >> 4) & each_byte(15)) | high_fifth, zero_point),
+                elements + 8 * i + 16);
   }
 }
 
@@ -270,8 +268,8 @@ HWY_INLINE void decode(Q8_K, Block b, float* into) { scale<256>(as_int8(b + 4), 
 
 HWY_INLINE void decode(Q2_K, Block b, float* into) {
   Elements<256> elements;
-  split_pairs(b + 16, elements.at);
-  split_pairs(b + 48, elements.at + 128);
+  split_two_bit_fields(b + 16, elements.at);
+  split_two_bit_fields(b + 48, elements.at + 128);
   Elements<32> both;
   split_nibbles<16>(b, both.at, both.at + 16);
   float scales[16];
@@ -285,18 +283,18 @@ HWY_INLINE void decode(Q2_K, Block b, float* into) {
 
 HWY_INLINE void q3_elements(Block high, Block low, std::int8_t* elements) {
   const BytesTag<32> tag;
-  const auto zero = hn::Set(tag, std::uint8_t{4});
+  const auto zero_point = hn::Set(tag, std::uint8_t{4});
   const auto low_mask = hn::Set(tag, std::uint8_t{3});
   const auto high_mask = hn::Set(tag, std::uint8_t{1});
   for (std::size_t i = 0; i < 32; i += hn::Lanes(tag)) {
     auto bits = hn::LoadU(tag, high + i);
     for (std::size_t part = 0; part < 2; ++part) {
-      auto pairs = hn::LoadU(tag, low + 32 * part + i);
-      for (std::size_t pair = 0; pair < 4; ++pair) {
+      auto fields = hn::LoadU(tag, low + 32 * part + i);
+      for (std::size_t field = 0; field < 4; ++field) {
         const auto third = hn::ShiftLeft<2>(hn::And(bits, high_mask));
-        const auto element = hn::Sub(hn::Or(hn::And(pairs, low_mask), third), zero);
-        store_elements(tag, element, elements + 128 * part + 32 * pair + i);
-        pairs = hn::ShiftRight<2>(pairs);
+        const auto element = hn::Sub(hn::Or(hn::And(fields, low_mask), third), zero_point);
+        store_elements(tag, element, elements + 128 * part + 32 * field + i);
+        fields = hn::ShiftRight<2>(fields);
         bits = hn::ShiftRight<1>(bits);
       }
     }
@@ -307,12 +305,12 @@ HWY_INLINE void decode(Q3_K, Block b, float* into) {
   Elements<256> elements;
   q3_elements(b, b + 32, elements.at);
   const auto nibbles = number_at<std::uint64_t>(b + 96);
-  const std::uint64_t pairs = number_at<std::uint32_t>(b + 104);
-  const std::uint64_t first_pairs = (pairs | (pairs << 30)) & each_byte(3);
-  const std::uint64_t last_pairs = ((pairs >> 4) | (pairs << 26)) & each_byte(3);
+  const std::uint64_t fields = number_at<std::uint32_t>(b + 104);
+  const std::uint64_t first_fields = (fields | (fields << 30)) & each_byte(3);
+  const std::uint64_t last_fields = ((fields >> 4) | (fields << 26)) & each_byte(3);
   Elements<16> scale_elements;
-  store_eight(subtract_from_each((nibbles & each_byte(15)) | (first_pairs << 4), 32), scale_elements.at);
-  store_eight(subtract_from_each(((nibbles >> 4) & each_byte(15)) | (last_pairs << 4), 32),
+  store_eight(subtract_from_each((nibbles & each_byte(15)) | (first_fields << 4), 32), scale_elements.at);
+  store_eight(subtract_from_each(((nibbles >> 4) & each_byte(15)) | (last_fields << 4), 32),
               scale_elements.at + 8);
   float scales[16];
   scale<16>(scale_elements.at, half_at(b + 108), scales);
@@ -326,15 +324,11 @@ struct KScales {
 };
 
 HWY_INLINE KScales k_scales(Block b) {
-  const std::uint64_t low_scales = number_at<std::uint32_t>(b + 4);
-  const std::uint64_t low_offsets = number_at<std::uint32_t>(b + 8);
-  const std::uint64_t high = number_at<std::uint32_t>(b + 12);
-  const std::uint64_t high_scales = (high & 0x0F0F0F0FU) | ((low_scales >> 2) & 0x30303030U);
-  const std::uint64_t high_offsets = ((high >> 4) & 0x0F0F0F0FU) | ((low_offsets >> 2) & 0x30303030U);
+  const ScaleBytes bytes = scale_bytes(b);
   // Stored as 8-byte words: an 8-byte load after two 4-byte stores would stall on store forwarding.
   Elements<16> elements;
-  store_eight((low_scales & 0x3F3F3F3FU) | (high_scales << 32), elements.at);
-  store_eight((low_offsets & 0x3F3F3F3FU) | (high_offsets << 32), elements.at + 8);
+  store_eight(bytes.scales, elements.at);
+  store_eight(bytes.offsets, elements.at + 8);
   KScales result;
   scale<8>(elements.at, half_at(b), result.scales);
   scale<8>(elements.at + 8, half_at(b + 2), result.offsets);
@@ -353,57 +347,19 @@ HWY_INLINE void decode(Q4_K, Block b, float* into) {
   }
 }
 
-HWY_INLINE void q5_k_elements(Block high, Block nibbles, std::int8_t* elements) {
-  const BytesTag<32> tag;
-  const auto mask = hn::Set(tag, std::uint8_t{15});
-  const auto fifth = hn::Set(tag, std::uint8_t{16});
-  for (std::size_t i = 0; i < 32; i += hn::Lanes(tag)) {
-    auto bits = hn::LoadU(tag, high + i);
-    for (std::size_t round = 0; round < 4; ++round) {
-      const auto both = hn::LoadU(tag, nibbles + 32 * round + i);
-      const auto first = hn::Or(hn::And(both, mask), hn::And(hn::ShiftLeft<4>(bits), fifth));
-      const auto second = hn::Or(hn::ShiftRight<4>(both), hn::And(hn::ShiftLeft<3>(bits), fifth));
-      store_elements(tag, first, elements + 64 * round + i);
-      store_elements(tag, second, elements + 64 * round + 32 + i);
-      bits = hn::ShiftRight<2>(bits);
-    }
-  }
-}
-
 HWY_INLINE void decode(Q5_K, Block b, float* into) {
   Elements<256> elements;
-  q5_k_elements(b + 16, b + 48, elements.at);
+  q5_k_elements(b, elements.at);
   const KScales k = k_scales(b);
   for (std::size_t i = 0; i < 8; ++i) {
     scale_and_subtract<32>(elements.at + 32 * i, k.scales[i], k.offsets[i], into + 32 * i);
   }
 }
 
-/// 128 elements from 64 bytes of low bits and 32 bytes of high bits.
-HWY_INLINE void q6_elements(Block low, Block high, std::int8_t* elements) {
-  const BytesTag<32> tag;
-  const auto zero = hn::Set(tag, std::uint8_t{32});
-  const auto low_mask = hn::Set(tag, std::uint8_t{15});
-  const auto high_mask = hn::Set(tag, std::uint8_t{0x30});
-  for (std::size_t i = 0; i < 32; i += hn::Lanes(tag)) {
-    const auto bits = hn::LoadU(tag, high + i);
-    const auto first = hn::LoadU(tag, low + i);
-    const auto second = hn::LoadU(tag, low + 32 + i);
-    const auto q1 = hn::Or(hn::And(first, low_mask), hn::And(hn::ShiftLeft<4>(bits), high_mask));
-    const auto q2 = hn::Or(hn::And(second, low_mask), hn::And(hn::ShiftLeft<2>(bits), high_mask));
-    const auto q3 = hn::Or(hn::ShiftRight<4>(first), hn::And(bits, high_mask));
-    const auto q4 = hn::Or(hn::ShiftRight<4>(second), hn::And(hn::ShiftRight<2>(bits), high_mask));
-    store_elements(tag, hn::Sub(q1, zero), elements + i);
-    store_elements(tag, hn::Sub(q2, zero), elements + 32 + i);
-    store_elements(tag, hn::Sub(q3, zero), elements + 64 + i);
-    store_elements(tag, hn::Sub(q4, zero), elements + 96 + i);
-  }
-}
-
 HWY_INLINE void decode(Q6_K, Block b, float* into) {
   Elements<256> elements;
-  q6_elements(b, b + 128, elements.at);
-  q6_elements(b + 64, b + 160, elements.at + 128);
+  q6_k_elements(b, b + 128, elements.at);
+  q6_k_elements(b + 64, b + 160, elements.at + 128);
   float scales[16];
   scale<16>(as_int8(b + 192), half_at(b + 208), scales);
   scale_sixteens(elements.at, scales, into);
@@ -415,9 +371,9 @@ HWY_INLINE void decode(IQ2_XXS, Block b, float* into) {
     const Block indexes = b + 2 + 8 * i;
     const auto word = number_at<std::uint32_t>(indexes + 4);
     Elements<32> elements;
-    for (std::size_t eight = 0; eight < 4; ++eight) {
-      const std::size_t signs = iq::iq_signs[(word >> (7 * eight)) & 127];
-      store_eight(with_signs(iq::iq2xxs_grid[indexes[eight]], signs), elements.at + 8 * eight);
+    for (std::size_t group = 0; group < 4; ++group) {
+      const std::size_t signs = iq::iq_signs[(word >> (7 * group)) & 127];
+      store_eight(with_signs(iq::iq2xxs_grid[indexes[group]], signs), elements.at + 8 * group);
     }
     scale<32>(elements.at, d * (0.5F + static_cast<float>(word >> 28)) * 0.25F, into + 32 * i);
   }
@@ -457,11 +413,11 @@ HWY_INLINE void decode(IQ3_XXS, Block b, float* into) {
     const Block indexes = b + 2 + 8 * i;
     const auto word = number_at<std::uint32_t>(b + 66 + 4 * i);
     Elements<32> elements;
-    for (std::size_t eight = 0; eight < 4; ++eight) {
-      const std::uint64_t first = iq::iq3xxs_grid[indexes[2 * eight]];
-      const std::uint64_t second = iq::iq3xxs_grid[indexes[2 * eight + 1]];
-      const std::size_t signs = iq::iq_signs[(word >> (7 * eight)) & 127];
-      store_eight(with_signs(first | (second << 32), signs), elements.at + 8 * eight);
+    for (std::size_t group = 0; group < 4; ++group) {
+      const std::uint64_t first = iq::iq3xxs_grid[indexes[2 * group]];
+      const std::uint64_t second = iq::iq3xxs_grid[indexes[2 * group + 1]];
+      const std::size_t signs = iq::iq_signs[(word >> (7 * group)) & 127];
+      store_eight(with_signs(first | (second << 32), signs), elements.at + 8 * group);
     }
     scale<32>(elements.at, d * (0.5F + static_cast<float>(word >> 28)) * 0.5F, into + 32 * i);
   }
@@ -473,11 +429,11 @@ HWY_INLINE void decode(IQ3_S, Block b, float* into) {
     const Block indexes = b + 2 + 8 * i;
     const std::size_t ninths = b[66 + i];
     Elements<32> elements;
-    for (std::size_t eight = 0; eight < 4; ++eight) {
-      const std::uint64_t first = iq::iq3s_grid[indexes[2 * eight] | ((ninths << (8 - 2 * eight)) & 256)];
+    for (std::size_t group = 0; group < 4; ++group) {
+      const std::uint64_t first = iq::iq3s_grid[indexes[2 * group] | ((ninths << (8 - 2 * group)) & 256)];
       const std::uint64_t second =
-          iq::iq3s_grid[indexes[2 * eight + 1] | ((ninths << (7 - 2 * eight)) & 256)];
-      store_eight(with_signs(first | (second << 32), b[74 + 4 * i + eight]), elements.at + 8 * eight);
+          iq::iq3s_grid[indexes[2 * group + 1] | ((ninths << (7 - 2 * group)) & 256)];
+      store_eight(with_signs(first | (second << 32), b[74 + 4 * i + group]), elements.at + 8 * group);
     }
     const int nibble = (b[106 + i / 2] >> (4 * (i % 2))) & 15;
     scale<32>(elements.at, d * static_cast<float>(1 + 2 * nibble), into + 32 * i);
@@ -495,10 +451,10 @@ HWY_INLINE void decode(IQ1_S, Block b, float* into) {
   for (std::size_t i = 0; i < 8; ++i) {
     const std::uint32_t word = number_at<std::uint16_t>(b + 34 + 2 * i);
     Elements<32> elements;
-    for (std::size_t eight = 0; eight < 4; ++eight) {
-      const std::size_t high = (word >> (3 * eight)) & 7;
-      const std::size_t index = b[2 + 4 * i + eight] | (high << 8);
-      store_eight(iq1_elements(index, word >> 15), elements.at + 8 * eight);
+    for (std::size_t group = 0; group < 4; ++group) {
+      const std::size_t high = (word >> (3 * group)) & 7;
+      const std::size_t index = b[2 + 4 * i + group] | (high << 8);
+      store_eight(iq1_elements(index, word >> 15), elements.at + 8 * group);
     }
     // Division by 8 is exact, so the order of the products does not matter.
     scale<32>(elements.at, d * static_cast<float>(2 * ((word >> 12) & 7) + 1) * 0.125F, into + 32 * i);
@@ -569,8 +525,8 @@ HWY_INLINE void decode(TQ1_0, Block b, float* into) {
 
 HWY_INLINE void decode(TQ2_0, Block b, float* into) {
   Elements<256> elements;
-  split_pairs<1>(b, elements.at);
-  split_pairs<1>(b + 32, elements.at + 128);
+  split_two_bit_fields<1>(b, elements.at);
+  split_two_bit_fields<1>(b + 32, elements.at + 128);
   scale<256>(elements.at, half_at(b + 64), into);
 }
 
@@ -619,8 +575,8 @@ HWY_INLINE void decode(Q1_0, Block b, float* into) {
 HWY_INLINE void decode(Q2_0, Block b, float* into) {
   Elements<64> elements;
   for (std::size_t i = 0; i < 8; ++i) {
-    const std::uint64_t pairs = number_at<std::uint16_t>(b + 2 + 2 * i);
-    store_eight(subtract_from_each(spread_pairs(pairs), 1), elements.at + 8 * i);
+    const std::uint64_t fields = number_at<std::uint16_t>(b + 2 + 2 * i);
+    store_eight(subtract_from_each(spread_two_bit_fields(fields), 1), elements.at + 8 * i);
   }
   scale<64>(elements.at, half_at(b), into);
 }

@@ -100,7 +100,7 @@ std::vector<T> read_numbers(const std::filesystem::path& path) {
 
 struct TestedEncoding {
   std::string_view name;
-  bool has_vectors;
+  bool has_ggml_values;
 };
 
 constexpr std::array tested_encodings{
@@ -131,8 +131,8 @@ TEST(DecodeBlocks, matches_ggml_bit_for_bit) {
   for (const TestedEncoding& tested : tested_encodings) {
     const auto encoding = find_encoding(tested.name).value();
     const std::string name(tested.name);
-    ASSERT_EQ(std::filesystem::exists(folder / (name + ".blocks")), tested.has_vectors) << name;
-    if (!tested.has_vectors) continue;
+    ASSERT_EQ(std::filesystem::exists(folder / (name + ".blocks")), tested.has_ggml_values) << name;
+    if (!tested.has_ggml_values) continue;
     const auto blocks = read_numbers<std::uint8_t>(folder / (name + ".blocks"));
     const Bits expected = bits_of(read_numbers<float>(folder / (name + ".f32")));
     ASSERT_EQ(expected.size(), count_of(encoding, blocks) * encoding.block_elements) << name;
@@ -152,7 +152,7 @@ TEST(DecodeBlocks, random_blocks_have_the_same_values_on_every_target) {
   }
 }
 
-// Zeros, subnormals, the largest numbers, infinities, NaNs, and one ordinary number.
+// Zeros, subnormals, the smallest and the largest normal numbers, infinities, NaNs, and one ordinary number.
 constexpr std::uint16_t extreme_halves[] = {0x0000, 0x8000, 0x0001, 0x83FF, 0x0400, 0x8401, 0x3555,
                                             0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7C01, 0x7E00, 0xFDFF};
 
@@ -281,7 +281,7 @@ TEST(DecodeBlocks, a_count_of_0_accesses_no_memory) {
 TEST(DecodeBlocks, byte_swapped_blocks_are_decoded_after_they_are_swapped_back) {
   HT_SHARED_OR_SKIP(folder, "vectors/decode");
   for (const TestedEncoding& tested : tested_encodings) {
-    if (!tested.has_vectors) continue;
+    if (!tested.has_ggml_values) continue;
     const auto encoding = find_encoding(tested.name).value();
     auto blocks = read_numbers<std::uint8_t>(folder / (std::string(tested.name) + ".blocks"));
     const auto swap = [&] {

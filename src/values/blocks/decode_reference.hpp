@@ -188,9 +188,9 @@ inline void decode(IQ2_XXS, Block b, float* y) {
     const Block indexes = &b[2 + 8 * (i / 32)];
     const auto word = number_at<std::uint32_t>(indexes + 4);
     const float scale = d * (0.5F + static_cast<float>(word >> 28)) * 0.25F;
-    const int eight = i % 32 / 8;
-    const unsigned signs = iq::iq_signs[(word >> (7 * eight)) & 127];
-    y[i] = scale * grid_element(iq::iq2xxs_grid[indexes[eight]], i % 8) * sign(signs, i % 8);
+    const int group = i % 32 / 8;
+    const unsigned signs = iq::iq_signs[(word >> (7 * group)) & 127];
+    y[i] = scale * grid_element(iq::iq2xxs_grid[indexes[group]], i % 8) * sign(signs, i % 8);
   }
 }
 
@@ -215,10 +215,10 @@ inline void decode(IQ2_XS, Block b, float* y) {
 inline void decode(IQ2_S, Block b, float* y) {
   const float d = half_at(b);
   for (int i = 0; i < 256; ++i) {
-    const int eight = i / 8;
-    const unsigned high = (b[66 + eight / 4] >> (2 * (eight % 4))) & 3U;
-    const float element = grid_element(iq::iq2s_grid[b[2 + eight] | (high << 8)], i % 8);
-    y[i] = iq2_scale(d, b + 74, i) * element * sign(b[34 + eight], i % 8);
+    const int group = i / 8;
+    const unsigned high = (b[66 + group / 4] >> (2 * (group % 4))) & 3U;
+    const float element = grid_element(iq::iq2s_grid[b[2 + group] | (high << 8)], i % 8);
+    y[i] = iq2_scale(d, b + 74, i) * element * sign(b[34 + group], i % 8);
   }
 }
 
@@ -241,9 +241,9 @@ inline void decode(IQ3_S, Block b, float* y) {
     const std::uint8_t byte = b[106 + i / 64];
     const int nibble = i % 64 < 32 ? low_nibble(byte) : high_nibble(byte);
     const float scale = d * static_cast<float>(1 + 2 * nibble);
-    const int four = i / 4;
-    const unsigned high = (b[66 + four / 8] >> (four % 8)) & 1U;
-    const float element = grid_element(iq::iq3s_grid[b[2 + four] | (high << 8)], i % 4);
+    const int group = i / 4;
+    const unsigned high = (b[66 + group / 8] >> (group % 8)) & 1U;
+    const float element = grid_element(iq::iq3s_grid[b[2 + group] | (high << 8)], i % 4);
     y[i] = scale * element * sign(b[74 + i / 8], i % 8);
   }
 }
@@ -271,11 +271,11 @@ inline void decode(IQ1_M, Block b, float* y) {
   const auto d = static_cast<float>(F16::Element::from_bits(d_bits));
   for (int i = 0; i < 256; ++i) {
     const float scale = d * static_cast<float>(2 * ((words[i / 64] >> (3 * (i % 64 / 16))) & 7) + 1);
-    const int eight = i / 8;
-    const std::uint8_t byte = b[32 + eight / 2];
-    const auto nibble = static_cast<unsigned>(eight % 2 == 0 ? low_nibble(byte) : high_nibble(byte));
+    const int group = i / 8;
+    const std::uint8_t byte = b[32 + group / 2];
+    const auto nibble = static_cast<unsigned>(group % 2 == 0 ? low_nibble(byte) : high_nibble(byte));
     const float shift = (nibble & 8) != 0 ? -0.125F : 0.125F;
-    y[i] = scale * (grid_element(iq::iq1s_grid[b[eight] | ((nibble & 7) << 8)], i % 8) + shift);
+    y[i] = scale * (grid_element(iq::iq1s_grid[b[group] | ((nibble & 7) << 8)], i % 8) + shift);
   }
 }
 

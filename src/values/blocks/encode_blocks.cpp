@@ -80,14 +80,15 @@ Half scale_half(float value) {
   return half_of_bits(value < 0 ? code | 0x8000 : code);
 }
 
-// Writes codes: (value - offset) * inverse, rounded and clamped to [Lowest, Highest]. Zero is stored as
-// `Zero`, which is even, so ties go to even codes.
-template <int Lowest, int Highest, int Zero, int Count>
+// Computes codes: (value - offset) * inverse, rounded and clamped to [Lowest, Highest]. Stores each code plus
+// `ZeroPoint`, which is even, so ties still go to even codes.
+template <int Lowest, int Highest, int ZeroPoint, int Count>
 void put_codes(const float* values, float offset, float inverse, std::uint8_t* codes) {
   std::int32_t bits[Count];
   for (int i = 0; i < Count; i += Eight::size) {
     const Eight exact = (Eight(values + i) - Eight(offset)) * Eight(inverse);
-    put_bits(clamped(exact, Lowest, Highest) + Eight(integer_unit + static_cast<float>(Zero)), bits + i);
+    put_bits(clamped(exact, Lowest, Highest) + Eight(rounding_constant + static_cast<float>(ZeroPoint)),
+             bits + i);
   }
   for (int i = 0; i < Count; ++i) codes[i] = static_cast<std::uint8_t>(bits[i] & 0xff);
 }
@@ -199,8 +200,10 @@ void encode_q8_0(const float* from, int blocks, std::byte* to) {
 Eight nearest_doubled_f4(Eight doubled) {
   const Eight number = clamped(doubled, 0, 12);
   const Eight upper_step = where_less(number, Eight(8.0F), Eight(2.0F), Eight(4.0F));
-  const Eight unit = where_less(number, Eight(4.0F), Eight(1.0F), upper_step) * Eight(integer_unit);
-  return (number + unit) - unit;
+  const Eight step = where_less(number, Eight(4.0F), Eight(1.0F), upper_step);
+  // Rounds to a multiple of the step.
+  const Eight step_constant = step * Eight(rounding_constant);
+  return (number + step_constant) - step_constant;
 }
 
 // Codes 0 to 7 are the doubled values 0, 1, 2, 3, 4, 6, 8 and 12; bit 3 is the sign.
@@ -208,7 +211,7 @@ void put_f4_codes(const float* values, float inverse, std::uint8_t* codes) {
   std::int32_t bits[32];
   for (int i = 0; i < 32; i += Eight::size) {
     const Eight doubled = magnitude(Eight(values + i)) * Eight(inverse);
-    put_bits(nearest_doubled_f4(doubled) + Eight(integer_unit), bits + i);
+    put_bits(nearest_doubled_f4(doubled) + Eight(rounding_constant), bits + i);
   }
   for (int i = 0; i < 32; ++i) {
     const int doubled = bits[i] & 15;
@@ -292,9 +295,9 @@ PackedLines fit_packed_lines(const Grid<32>& x, float unit) {
   return packed;
 }
 
-// Writes eight scales and eight mins of 6 bits. Bytes 0 to 7 have the first four scales and mins in their
-// lower six bits, and the upper two bits of the last four above them. Bytes 8 to 11 have the lower four bits
-// of the last four.
+// Writes eight scales and eight mins of 6 bits. The low six bits of bytes 0 to 7 are the first four scales
+// and the first four mins; their high two bits are the high two bits of the last four. Bytes 8 to 11 have the
+// low four bits of the last four: scales in low nibbles, mins in high nibbles.
 std::byte* put_scales_and_mins(Eight scales, Eight mins, std::byte* to) {
   for (int row = 0; row < 4; ++row) {
     const auto scale = static_cast<int>(scales[row]);
@@ -314,8 +317,8 @@ void encode_packed_lines(const float* from, int /*blocks*/, std::byte* to) {
   constexpr int highest = (1 << Bits) - 1;
   Grid<32> grid;
   const float unit = load(from, 256, grid.elements);
-  // Mins are not negative, but the half that multiplies them can be: positive elements are encoded negated,
-  // with negated halves.
+  // The stored mins are unsigned, so an offset above 0 needs a negative `min_half`. If all elements of the
+  // block are positive, encodes the negated elements, then negates `step_half` and `min_half`.
   const bool is_negated = std::ranges::all_of(grid.elements, [](float element) { return element > 0; });
   if (is_negated) std::ranges::transform(grid.elements, grid.elements, std::negate());
   grid.set_columns();

@@ -11,9 +11,10 @@
 //   are never NaN or infinite.
 // - Scales and offsets are F16 and saturate at 65504. Elements beyond the range of such a block become the
 //   nearest value that it can represent. MXFP4 saturates at 1.5 * 2^127.
-// - Scales below 2^-14 are rounded up to a multiple of 2^-24, unless they exceed a nonzero multiple by at
-//   most 1/16 of 2^-24: small elements lose precision but are not clipped. A block whose elements are all at
-//   most 2^-26 in magnitude becomes zeros; in MXFP4, the limit is 2^-130.
+// - Scales below 2^-14 are subnormal in F16. They are rounded up to a multiple of 2^-24, so that elements
+//   lose precision but are not clipped. A scale at most 2^-28 above a nonzero multiple is rounded down to
+//   that multiple. A block whose elements are all at most 2^-26 in magnitude becomes zeros; in MXFP4, the
+//   limit is 2^-130.
 // - A block of zeros, of either sign, decodes to +0. In other blocks the sign of a zero is lost.
 //
 // Scales of Q4_0, Q5_0 and Q6_K may be negative. In Q4_K and Q5_K, d and dmin are negative if all elements of

@@ -14,7 +14,7 @@ namespace ht::inline v1::fitting {
 
 // Adding this constant rounds to the nearest integer, ties to even, for magnitudes below 2^22. The low bits
 // of the sum are that integer.
-inline constexpr float integer_unit = 0x1.8p23F;
+inline constexpr float rounding_constant = 0x1.8p23F;
 
 using Quad [[gnu::vector_size(16)]] = float;
 
@@ -59,7 +59,7 @@ inline Eight clamped(Eight a, int lowest, int highest) {
   return larger(smaller(a, Eight(static_cast<float>(highest))), Eight(static_cast<float>(lowest)));
 }
 inline Eight code_of(Eight exact, int lowest, int highest) {
-  return (clamped(exact, lowest, highest) + Eight(integer_unit)) - Eight(integer_unit);
+  return (clamped(exact, lowest, highest) + Eight(rounding_constant)) - Eight(rounding_constant);
 }
 inline float largest_of(Eight a) {
   float largest = a[0];
