@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests the options and the messages of the benchmark programs.
+"""Tests the options and the messages of the benchmark programs, and a plot.
 
 Usage: programs_test.py FOLDER, which contains the programs.
 """
@@ -70,6 +70,21 @@ class Programs(unittest.TestCase):
                 done = run(task, "--smoke", env=os.environ | {"TMPDIR": "/nonexistent"})
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertIn(f"bench_{task}: ", done.stderr)
+
+
+class Plots(unittest.TestCase):
+    def test_state_the_size_of_the_small_llama(self):
+        row = {"cell": "small", "contender": "htensor", "kind": "ours", "bytes": 10**9, "median_s": 1, "best_s": 1}
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            measurements = {"file_bytes": 10**9, "repeats": 1, "cells": [row], "goals": []}
+            (folder / "measurements.json").write_text(json.dumps(measurements))
+            plot = pathlib.Path(__file__).parent / "llama" / "plot.py"
+            subprocess.run([sys.executable, plot, folder / "measurements.json", folder / "llama.svg"],
+                           stdout=subprocess.DEVNULL, check=True)  # fmt: skip
+            picture = (folder / "llama.svg").read_text(encoding="utf-8")
+        self.assertIn("small: 1000 MB", picture)
+        self.assertNotIn("200 MB", picture)
 
 
 if __name__ == "__main__":

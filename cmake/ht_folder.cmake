@@ -1,10 +1,10 @@
-# ht_folder(NAME base SOURCES error.cpp TESTS error_test.cpp [TESTS_ALONE] FUZZERS x_fuzz.cpp DEPS … LINK …)
+# ht_folder(NAME base SOURCES error.cpp TESTS error_test.cpp [TESTS_WITHOUT_UNITY] FUZZERS x_fuzz.cpp DEPS … LINK …)
 #
 # Adds the target ht_NAME for the folder src/NAME. The folder may include the folders in DEPS, and their DEPS;
 # tools/check_arrows.py checks includes against the same lines. LINK lists private libraries of the sources.
-# TESTS_ALONE compiles each test source as its own translation unit.
+# TESTS_WITHOUT_UNITY compiles each test source as its own translation unit.
 function(ht_folder)
-  cmake_parse_arguments(ARG "TESTS_ALONE" "NAME" "SOURCES;TESTS;FUZZERS;DEPS;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "TESTS_WITHOUT_UNITY" "NAME" "SOURCES;TESTS;FUZZERS;DEPS;LINK" ${ARGN})
   set(deps "")
   foreach(dep IN LISTS ARG_DEPS)
     list(APPEND deps ht_${dep})
@@ -26,11 +26,11 @@ function(ht_folder)
   endif()
 
   if(HT_TESTS AND ARG_TESTS)
-    set(alone "")
-    if(ARG_TESTS_ALONE)
-      set(alone ALONE)
+    set(without_unity "")
+    if(ARG_TESTS_WITHOUT_UNITY)
+      set(without_unity WITHOUT_UNITY)
     endif()
-    ht_test(NAME ${ARG_NAME}_test SOURCES ${ARG_TESTS} LINK ${ARG_LINK} ${alone})
+    ht_test(NAME ${ARG_NAME}_test SOURCES ${ARG_TESTS} LINK ${ARG_LINK} ${without_unity})
   endif()
   if(HT_FUZZ)
     if(ARG_FUZZERS AND NOT TARGET ht_fuzz_format)
@@ -65,15 +65,15 @@ function(ht_unity target count)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${HT_UNITY} UNITY_BUILD_BATCH_SIZE ${count})
 endfunction()
 
-# Adds a GoogleTest program. ctest runs each of its tests separately. ALONE compiles every source as its own
+# Adds a GoogleTest program. ctest runs each of its tests separately. WITHOUT_UNITY compiles every source as its own
 # translation unit, for sources that instantiate many templates.
 function(ht_test)
-  cmake_parse_arguments(ARG "ALONE" "NAME" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "WITHOUT_UNITY" "NAME" "SOURCES;LINK" ${ARGN})
   add_executable(${ARG_NAME} ${ARG_SOURCES})
   target_include_directories(${ARG_NAME} PRIVATE "${PROJECT_SOURCE_DIR}/src")
   target_link_libraries(${ARG_NAME} PRIVATE htensor ht_testing ht_flags ht_fmt GTest::gmock_main rapidcheck ${ARG_LINK})
   set_target_properties(${ARG_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
-  if(NOT ARG_ALONE)
+  if(NOT ARG_WITHOUT_UNITY)
     ht_unity(${ARG_NAME} 6)
   endif()
   # A huge allocation must return null, as without the sanitizer, instead of ending the test. Property tests

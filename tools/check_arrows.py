@@ -17,7 +17,7 @@ from source_text import TEST_FILE
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 FOLDER = re.compile(r"ht_folder\(\s*NAME\s+(\w+)(.*?)\)", re.DOTALL)
-KEYWORDS = {"NAME", "SOURCES", "TESTS", "TESTS_ALONE", "FUZZERS", "DEPS", "LINK"}
+KEYWORDS = {"NAME", "SOURCES", "TESTS", "TESTS_WITHOUT_UNITY", "FUZZERS", "DEPS", "LINK"}
 # Headers that declare system calls. The program may include them for isatty and signals; sys/auxv.h only
 # reports features of the processor.
 SYSTEM = re.compile(r"^(sys/(?!auxv\.h)|linux/|unistd\.h|fcntl\.h|liburing\.h|poll\.h|dirent\.h|aio\.h)")

@@ -17,8 +17,8 @@ from source_text import TEST_FILE, TEST_NAME
 COMMENT = re.compile(r"//.*")
 # Skips `{ErrorCode::x, "x"`, an entry of the table of codes.
 RULE = re.compile(r'(?<!\{)ErrorCode::\w+\s*,\s*"(\w+)"')
-# Helpers that set the code themselves: a fixed code, or one derived from the cause.
-HELPER = re.compile(r'(?:\b(?:failed|outside|would_lose_error)\(|\bcode_for\(\w+\),)\s*"(\w+)"')
+# Codes that are computed, `Error(facts.code, "x"`, and helpers that set the code themselves.
+HELPER = re.compile(r'(?:\b(?:failed|outside|would_lose_error)\(|\bcode_for\(\w+\),|\bError\((?:[\w.()]+\.)?code,)\s*"(\w+)"')
 
 # Folders whose errors must have a hint, in the same statement: `Error(...).with_hint(...)`.
 HINTED = {"tensor", "compute", "device"}

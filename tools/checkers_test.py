@@ -57,7 +57,7 @@ class Arrows(unittest.TestCase):
         self.assertEqual(outcome("check_arrows.py", {})[0], 0)
 
     def test_accepts_keywords_after_the_dependencies(self):
-        for keyword in ("TESTS_ALONE", "LINK x", "TESTS b_test.cpp"):
+        for keyword in ("TESTS_WITHOUT_UNITY", "LINK x", "TESTS b_test.cpp"):
             folder = {"src/io/CMakeLists.txt": f"ht_folder(NAME io\n  SOURCES b.cpp\n  DEPS base\n  {keyword})\n"}
             self.assertEqual(outcome("check_arrows.py", folder)[0], 0, keyword)
 
@@ -137,6 +137,13 @@ class Rules(unittest.TestCase):
         status, output = outcome("check_rules.py", {"src/base/r_test.cpp": "TEST(R, something_else) {}\n"})
         self.assertNotEqual(status, 0)
         self.assertIn("no_gap", output)
+
+    def test_refuses_a_rule_of_a_computed_code_without_a_test(self):
+        for code in ("code", "facts_of(verdict).code"):
+            source = {"src/base/r2.cpp": f'return fail(Error({code}, "no_such_rule", "x"));\n'}
+            status, output = outcome("check_rules.py", source)
+            self.assertNotEqual(status, 0, code)
+            self.assertIn("no test is named after the rule no_such_rule", output)
 
     def test_refuses_an_undocumented_rule_of_a_format(self):
         files = {

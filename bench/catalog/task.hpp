@@ -12,11 +12,12 @@ namespace ht::bench {
 /// on an error or if the lookup of the last one fails.
 [[nodiscard]] std::size_t list_by_htensor(const std::filesystem::path& path);
 
-/// Bytes after a text that `parse_by_simdjson` may read.
+/// Number of readable bytes that must follow the text passed to `parse_by_simdjson`, because simdjson reads
+/// past the end of the text.
 inline constexpr std::size_t json_padding = 64;
 
-/// Parses the JSON with simdjson's DOM only: the limit for a JSON reader. `json_padding` bytes follow the
-/// text. Returns the number of members of the object.
+/// Parses the JSON with simdjson's DOM only: the limit for a JSON reader. `json_padding` readable bytes must
+/// follow the text. Returns the number of members of the object.
 [[nodiscard]] std::size_t parse_by_simdjson(std::string_view padded_json);
 
 /// Parses the JSON with nlohmann only: the usual way in C++ programs.

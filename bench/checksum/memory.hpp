@@ -31,7 +31,7 @@ struct SumJob {
   Sum sum = nullptr;
   Combine combine = nullptr;
   Parts parts{};
-  /// Number of sums of each part per turn; small inputs are repeated.
+  /// How often a turn computes the sum of each part: more than once for small inputs.
   std::uint64_t passes = 1;
 };
 
@@ -41,7 +41,8 @@ struct SumJob {
 /// Returns the number of passes that take at least `seconds`.
 [[nodiscard]] std::uint64_t passes_for(Sum sum, Bytes bytes, double seconds);
 
-/// Returns the time of one pass, from the moment that all threads are ready until all have finished.
+/// Returns the mean time of one pass: the time from the moment that all threads are ready until all have
+/// finished, divided by the number of passes.
 [[nodiscard]] TurnResult run_sum(const SumJob& job);
 
 }  // namespace ht::bench

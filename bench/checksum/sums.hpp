@@ -26,7 +26,7 @@ std::uint64_t expected_crc64nvme(Bytes bytes);
 // 64-bit numbers added by std::accumulate. The memory must contain whole 64-bit numbers.
 std::uint64_t by_accumulate(Bytes bytes);
 
-// XXH3 by libxxhash, with the widest registers of the processor.
+// XXH3 by libxxhash; on x86-64, with the widest registers of the processor.
 std::uint64_t by_xxh3_64(Bytes bytes);
 std::uint64_t by_xxh3_128(Bytes bytes);
 

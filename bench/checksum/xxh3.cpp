@@ -9,7 +9,8 @@
 namespace ht::bench {
 namespace {
 
-// On other processors, libxxhash does not select the width of registers; it has the width of its compilation.
+// On x86-64, libxxhash selects the widest registers at run time. On other processors, the width of registers
+// was fixed when libxxhash was compiled.
 #if defined(__x86_64__)
 constexpr auto xxh3_64 = XXH3_64bits_dispatch;
 constexpr auto xxh3_128 = XXH3_128bits_dispatch;

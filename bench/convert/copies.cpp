@@ -39,7 +39,7 @@ TurnResult time_dd(const Workload& source, const Path& target) {
 bool can_copy_by_dd(const Workload& source, const Path& target) {
   auto command = dd_command(source.path, target);
   command.emplace_back("count=1");
-  const bool can = run_child(command).status == 0;
+  const bool can = run_child(command).wait_status == 0;
   std::filesystem::remove(target);
   return can;
 }

@@ -16,8 +16,8 @@ std::unique_ptr<ReflinkDisk> ReflinkDisk::mount(const std::filesystem::path& fol
   std::string why;
   for (const auto* const make : {"mkfs.xfs", "mkfs.btrfs"}) {
     auto result = run_child({make, "-q", image.string()});
-    if (result.status == 0) result = run_child({"mount", "-o", "loop", image.string(), at.string()});
-    if (result.status == 0) return std::make_unique<ReflinkDisk>(at);
+    if (result.wait_status == 0) result = run_child({"mount", "-o", "loop", image.string(), at.string()});
+    if (result.wait_status == 0) return std::make_unique<ReflinkDisk>(at);
     why = result.captured;
   }
   std::printf("left out: shared blocks, as no disk that supports them can be mounted: %s\n", why.c_str());

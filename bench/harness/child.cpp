@@ -59,13 +59,13 @@ ChildResult run_child(const std::vector<std::string>& command) {
   ::close(ends[1]);
   ChildResult result{.captured = read_all(ends[0])};
   ::close(ends[0]);
-  system_must(::waitpid(child, &result.status, 0) == child, "waitpid");
+  system_must(::waitpid(child, &result.wait_status, 0) == child, "waitpid");
   return result;
 }
 
 std::string run_or_fail(const std::vector<std::string>& command) {
   auto result = run_child(command);
-  must(result.status == 0, command[0] + " failed: " + result.captured);
+  must(result.wait_status == 0, command[0] + " failed: " + result.captured);
   return std::move(result.captured);
 }
 

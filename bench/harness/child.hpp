@@ -12,7 +12,8 @@
 namespace ht::bench {
 
 struct ChildResult {
-  int status = 0;
+  /// As waitpid returns it: 0 if the program exited with 0.
+  int wait_status = 0;
   /// The output of the program on stdout and stderr.
   std::string captured;
 };

@@ -27,8 +27,8 @@ struct MeasuredValue {
   /// True if the value must be at least the threshold, false if it must be at most the threshold.
   bool at_least = true;
 
-  /// Returns true if `value` misses the threshold. The quartiles do not count: if the better one meets the
-  /// threshold, noise may be the cause of the miss.
+  /// Returns true if `value` misses the threshold. The quartiles have no effect; they show the reader of the
+  /// report how much the values vary.
   [[nodiscard]] bool is_missed() const noexcept {
     return value && threshold && (at_least ? *value < *threshold : *value > *threshold);
   }

@@ -7,9 +7,10 @@
 
 namespace ht::bench {
 
-/// The sum of the 64-bit numbers at multiples of 8 in a file. `position` is the file offset of the bytes.
-/// Bytes of a number that are outside of the piece count as zeros, so the sums of pieces add up to the sum of
-/// the whole, in any division and order.
+/// Returns the sum of the 64-bit numbers in a piece of a file. `bytes` is the piece, and `position` its file
+/// offset. Each number begins at a multiple of 8 in the file. If the piece has only some bytes of a number,
+/// the other bytes count as zeros. The sums of the pieces of a file therefore add up to the sum of the file,
+/// in any division and order.
 [[nodiscard]] std::uint64_t sum_of(std::uint64_t position, Bytes bytes) noexcept;
 
 }  // namespace ht::bench

@@ -26,11 +26,15 @@ struct Sample {
   std::uint64_t bytes = 0;
 };
 
-/// The expected answer for each kind of cell.
+/// The expected answers.
 struct Answers {
+  /// `sum_of` the data of all tensors: for passes that read every byte once.
   std::uint64_t sum = 0;
+  /// `sample_answer` of the file: for tasks that load or write all tensors.
   std::uint64_t samples = 0;
+  /// `few_answer` of the file: for the cells "cold, few" and "warm, few".
   std::uint64_t few = 0;
+  /// The first element of the first tensor: for the cell "cold, first".
   std::uint64_t first = 0;
 };
 
@@ -41,8 +45,8 @@ struct Workload {
   std::uint64_t data_begin = 0;
   std::uint64_t data_bytes = 0;
   std::vector<TensorRange> tensors{};
-  /// The tensors of which the contenders of the cells named "few" read the first element, and the glob that
-  /// matches exactly these tensors.
+  /// In the cells "cold, few" and "warm, few", contenders read the first element of each of these tensors.
+  /// `few_glob` matches exactly these tensors.
   std::vector<std::size_t> few{};
   std::string few_glob{};
   std::vector<Sample> samples{};
@@ -64,7 +68,7 @@ void synthesize(const std::filesystem::path& path, const std::vector<std::string
 /// A hash of all samples. `bytes_of` returns the bytes of a tensor.
 [[nodiscard]] std::uint64_t sample_answer(const Workload& workload,
                                           const std::function<Bytes(const TensorRange&)>& bytes_of);
-/// As above, for a file that is contiguous in memory.
+/// Calls the other overload for a file that is contiguous in memory.
 [[nodiscard]] std::uint64_t sample_answer(const Workload& workload, const std::byte* file);
 
 /// Memory that contenders copy to. Byte n of the file goes to `data() + n`, so addresses have the alignment

@@ -1,7 +1,7 @@
 // `htensor ls` as a whole process, from start to exit, with output to /dev/null: safetensors of three sizes,
-// an IRPA, and a Llama GGUF with its vocabulary. Its turns alternate with those of an empty process, or of
-// simdjson's DOM parse of the same header (inside the benchmark, and as a process of its own). `ls` of IRPA
-// also alternates with `ls` of safetensors.
+// an IRPA, and a Llama GGUF with its vocabulary. Turns of `htensor ls` alternate with turns of an empty
+// process, or with DOM parses of the same header by simdjson (in the benchmark's process, and in a process of
+// their own). `ls` of the IRPA alternates with `ls` of a safetensors file.
 #include <chrono>
 #include <fstream>
 #include <memory>
@@ -98,7 +98,7 @@ class Builder {
 // Returns true if all outputs were correct and all goals were met.
 bool run_all(bool smoke) {
   const Folder folder;
-  // docs/benchmarks.md explains the thresholds.
+  // docs/benchmarks.md explains the thresholds. With a threshold of 0, the ratio is only printed.
   return Builder(folder, smoke)
       .build()
       .compare({{"ls 291", "empty process", 0.9, true},

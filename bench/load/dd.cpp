@@ -14,7 +14,7 @@ std::vector<std::string> command(const Workload& workload, Through through) {
 }
 
 bool has_copied_all(const Workload& workload, const ChildResult& result) {
-  return result.status == 0 &&
+  return result.wait_status == 0 &&
          result.captured.find("\n" + std::to_string(workload.file_bytes) + " bytes") != std::string::npos;
 }
 
@@ -23,7 +23,7 @@ bool has_copied_all(const Workload& workload, const ChildResult& result) {
 bool can_read_by_dd(const Workload& workload, Through through) {
   auto words = command(workload, through);
   words.emplace_back("count=1");
-  return run_child(words).status == 0;
+  return run_child(words).wait_status == 0;
 }
 
 TurnResult one_pass_by_dd(const Workload& workload, Through through) {

@@ -49,7 +49,8 @@ int read_bytes(const char* /*path*/, char* into, std::size_t bytes, off_t offset
 int serve_high_latency_disk(const std::string& file, const std::string& folder) {
   // The mount must not outlive the benchmark, even if the benchmark is killed.
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  // The benchmark handles Ctrl-C; it may be in the middle of a read from this file system.
+  // Ignore Ctrl-C, so that a read that the benchmark has begun on this file system completes. The benchmark
+  // receives Ctrl-C, too, and then ends this process.
   std::signal(SIGINT, SIG_IGN);
   const OpenFile served(file);
   served_fd = served.fd();
@@ -80,7 +81,7 @@ std::unique_ptr<HighLatencyDisk> HighLatencyDisk::mount(const std::filesystem::p
   std::error_code ignored;
   while (!std::filesystem::exists(disk->path(), ignored)) {
     if (disk->server_.has_ended()) {
-      std::printf("left out: high latency, one pass, as no FUSE file system can be mounted\n");
+      std::printf("cell 'high latency, one pass' is left out: no FUSE file system can be mounted\n");
       return nullptr;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -103,7 +104,7 @@ std::filesystem::path HighLatencyDisk::path() const { return folder_; }
 
 std::unique_ptr<HighLatencyDisk> HighLatencyDisk::mount(const std::filesystem::path&,
                                                         const std::filesystem::path&) {
-  std::printf("left out: high latency, one pass, as libfuse3 was not installed at build time\n");
+  std::printf("cell 'high latency, one pass' is left out: libfuse3 was not installed at build time\n");
   return nullptr;
 }
 

@@ -9,7 +9,8 @@
 
 namespace ht::bench {
 
-/// Streams the file in a child process and compares its peak memory with the size of the ring.
+/// Streams the file in a child process. The goal: the memory of this process grows by at most the size of the
+/// ring plus 16 MiB.
 [[nodiscard]] MeasuredValue peak_memory_goal(const Workload& workload);
 
 /// Runs in the child process: prints the memory growth in bytes and the sum.

@@ -125,7 +125,7 @@ class CountingStrategy final : public ht::io::Strategy {
       *release->memory = {};
       return ht::io::Strategy::ReleaseDone{};
     }
-    return ht::io::not_supported(*this, "map files or take advice");
+    return ht::io::not_supported(*this, "answer this request");
   }
 
  private:

@@ -19,7 +19,7 @@ import unittest
 
 
 def use_interpreter_with_numpy():
-    """Debian installs numpy for /usr/bin/python3, which may not be the first python3 on PATH."""
+    """Debian installs numpy for /usr/bin/python3, which is not always the first python3 on PATH."""
     if importlib.util.find_spec("numpy"):
         return
     other = "/usr/bin/python3"

@@ -19,7 +19,7 @@ def threshold_of(lane):
 
 
 def interpreter_with_numpy():
-    """A python3 with numpy, or None. Debian has numpy for /usr/bin/python3, which may not be the first on PATH."""
+    """A python3 with numpy, or None. Debian has numpy for /usr/bin/python3, which is not always first on PATH."""
     for python in (sys.executable, "/usr/bin/python3"):
         if pathlib.Path(python).exists() and subprocess.run([python, "-c", "import numpy"], stderr=subprocess.DEVNULL,
                                                             check=False).returncode == 0:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Exports a model with the shapes of whisper-tiny and checks both files.
+"""Exports a model with the shapes of whisper-tiny, and checks the IRPA archive and the MLIR module.
 
 Usage: export_test.py HTENSOR WHISPER_EXPORT
 """

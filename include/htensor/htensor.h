@@ -47,15 +47,16 @@
 // tensors and keys of metadata may contain NUL, so each is an `ht_string` with a size. In arguments, a size
 // of 0 means that the text ends at its first NUL.
 //
-// Versions. Set the first field `size` of a struct that has one to `sizeof` that struct. A field of 0 means
-// its default; NULL for options means the default of every field. Later versions append fields: a smaller
-// size leaves them at their defaults, and a nonzero field that this library does not know is HT_BAD_STATE.
-// Later versions also append fields to results, so do not copy a result by value. Everything else is stable
-// within a major version. A field of type `int` is a flag: 0 is false, any other value is true.
+// Versions. If the first field of a struct is `size`, set it to the `sizeof` of the struct. A field of 0
+// means its default; NULL for options means the default of every field. Later versions append fields: a
+// smaller size leaves them at their defaults, and a nonzero field that this library does not know is
+// HT_BAD_STATE. Later versions also append fields to results, so do not copy a result by value. Everything
+// else is stable within a major version. A field of type `int` is a flag: 0 is false, any other value is
+// true.
 //
 // Terms. A dense tensor stores its elements one by one. A block encoding, such as ggml's Q4_K, stores blocks
 // of elements with shared scales. A splat repeats one pattern and has no bytes in the file. A set is a model
-// in several files, its shards. A seal is a file of checksums beside a model.
+// in several files: its shards and, if it exists, their index. A seal is a file of checksums beside a model.
 #ifndef HTENSOR_HTENSOR_H
 #define HTENSOR_HTENSOR_H
 
@@ -76,7 +77,7 @@ typedef struct ht_model ht_model;    // an opened file, set of files or folder
 typedef struct ht_tensor ht_tensor;  // a tensor of a model, or rows of one
 typedef struct ht_seal ht_seal;      // the checksums of a model's files
 typedef struct ht_error ht_error;    // why a call failed
-typedef struct ht_cancel ht_cancel;  // stops calls from another thread
+typedef struct ht_cancel ht_cancel;  // lets one thread cancel the calls of another
 
 // Defined in dlpack.h. Only a program that uses DLPack needs to include it.
 struct DLManagedTensor;
@@ -265,8 +266,8 @@ typedef struct ht_progress {
 /// file.
 typedef struct ht_work {
   size_t size;
-  /// Called repeatedly with `context` on the thread of the call; the last call is at the end. A nonzero
-  /// return value cancels the call. May be NULL.
+  /// Called with `context` on the caller's thread, repeatedly and once more when all work is done. A nonzero
+  /// return value cancels the work. May be NULL.
   int (*progress)(void* context, const ht_progress* progress);
   void* context;
   /// Lets another thread cancel the call, also while the call waits in fsync. Must outlive the call. May be
@@ -350,10 +351,10 @@ HT_C_API size_t ht_model_file_count(const ht_model* model);
 /// The path of the file at `index`; NULL if `index` is not less than ht_model_file_count.
 HT_C_API const char* ht_model_file(const ht_model* model, size_t index);
 
-/// Returns the error of the first unreadable page that was replaced by zeros, also if ht_guard or another
-/// function has restored the page since; HT_OK if there is none. With HT_FAULTS_ZERO_FILL, call
-/// ht_model_fault after a computation on bytes in place, and discard the results of the computation if
-/// ht_model_fault returns an error.
+/// Returns the error of the first unreadable page that was replaced by zeros, even if ht_guard or another
+/// function has since replaced the zeros by the page of the file; HT_OK if no page was replaced. With
+/// HT_FAULTS_ZERO_FILL, call ht_model_fault after a computation on bytes in place, and discard the results of
+/// the computation if ht_model_fault returns an error.
 HT_C_API ht_status ht_model_fault(const ht_model* model, ht_error** error);
 /// Calls `body(context)`, which reads `bytes` bytes at `data` in place. If a page of these bytes cannot be
 /// read, the function returns an error and the process gets no SIGBUS; `body` still runs to its end and reads
@@ -672,12 +673,12 @@ HT_C_API ht_status ht_model_load_into(const ht_model* model,
                                       void* context, const ht_load_options* options,
                                       const ht_load_report** loaded, ht_error** error);
 
-/// Brings matching tensors into memory and writes their total size in the files to `bytes`. Tensors in the
+/// Brings matching tensors into memory. `*bytes` becomes their total size in the files; tensors in the
 /// model's own memory do not count. `filter`, `work` and `bytes` may be NULL. HT_NOT_FOUND if no tensor
 /// matches.
 HT_C_API ht_status ht_model_prefetch(const ht_model* model, const ht_filter* filter, const ht_work* work,
                                      uint64_t* bytes, ht_error** error);
-/// Drops matching tensors from memory and from the page cache and writes their total size to `bytes`. They
+/// Drops matching tensors from memory and from the page cache. `*bytes` becomes their total size. The tensors
 /// stay usable and are read from disk again. HT_IN_USE if a tensor handle still owns memory of
 /// HT_STRATEGY_READ; all other tensors are dropped. HT_NOT_FOUND.
 HT_C_API ht_status ht_model_evict(const ht_model* model, const ht_filter* filter, uint64_t* bytes,
@@ -739,8 +740,9 @@ typedef struct ht_hash_options {
 } ht_hash_options;
 
 /// Writes checksums of every byte of the model to `FILE.htseal` beside the file, or beside part 1 of a split
-/// GGUF; for a shard index or a folder, to `model.htseal` in the folder. HT_CHECKSUM_MISMATCH if the files do
-/// not match an existing seal. `seal` may be NULL; otherwise the caller frees `*seal`.
+/// GGUF. For a shard index, the seal is `model.htseal` beside the index; for a model that is a folder,
+/// `model.htseal` inside this folder. HT_CHECKSUM_MISMATCH if the files do not match an existing seal. `seal`
+/// may be NULL; otherwise the caller frees `*seal`.
 HT_C_API ht_status ht_model_seal(const ht_model* model, const ht_hash_options* options, ht_seal** seal,
                                  ht_error** error);
 /// Reads the seal of the model at `path`, or the seal itself if `path` ends in ".htseal". HT_NOT_SEALED,
@@ -788,7 +790,7 @@ typedef enum ht_verdict {
   HT_VERDICT_INTACT = 0,         // every byte was read and matches
   HT_VERDICT_HEADERS_MATCH = 1,  // headers and sizes match; data was not read
   HT_VERDICT_DAMAGED = 2,        // bytes differ
-  HT_VERDICT_GROWN = 3,          // bytes follow the sealed end
+  HT_VERDICT_GROWN = 3,          // bytes follow the recorded end of the file
   HT_VERDICT_TRUNCATED = 4,      // bytes are missing at the end
   HT_VERDICT_REPLACED = 5,       // every chunk of a file differs
   HT_VERDICT_MISSING = 6         // a file of the set does not exist
@@ -798,7 +800,7 @@ typedef enum ht_file_part {
   HT_PART_HEADER = 0,  // from the start of the file to the first tensor
   HT_PART_TENSOR = 1,  // bytes of a tensor
   HT_PART_GAP = 2,     // between tensors; without a seal, between the header and the data of a `.ht` file
-  HT_PART_TAIL = 3     // after the last tensor, or after the sealed end of the file
+  HT_PART_TAIL = 3     // after the last tensor, or after the recorded end of the file
 } ht_file_part;
 
 /// Bytes that differ from the seal: whole chunks of up to 4 MiB, so some of them may be good.
@@ -830,17 +832,17 @@ HT_C_API ht_status ht_verify(const char* path, const ht_verify_options* options,
 /// HT_CHECKSUM_MISMATCH, HT_TRUNCATED, HT_TRAILING_BYTES, HT_MISSING_SHARD.
 HT_C_API ht_status ht_model_verify(const ht_model* model, const ht_verify_options* options, ht_error** error);
 /// Compares the bytes of one tensor with the seal of its file, or with the checksum in a `.ht` file. For a
-/// handle to rows, compares the whole tensor. For a splat, compares all bytes outside of tensors, in all
-/// files of the model, because a header has its pattern. Reads the seal in each call. HT_CHECKSUM_MISMATCH,
-/// HT_NOT_SEALED, HT_BAD_SEAL.
+/// handle to rows (ht_tensor_rows), compares the whole tensor. For a splat, compares all bytes outside of
+/// tensors, in all files of the model, because a header has its pattern. Reads the seal in each call.
+/// HT_CHECKSUM_MISMATCH, HT_NOT_SEALED, HT_BAD_SEAL.
 HT_C_API ht_status ht_tensor_verify(const ht_tensor* tensor, ht_error** error);
 /// The same with progress and cancellation. `work` may be NULL.
 HT_C_API ht_status ht_tensor_verify_with_work(const ht_tensor* tensor, const ht_work* work, ht_error** error);
 
 typedef struct ht_hashes {
-  ht_digest digest;          // of the file; for several files, of their digests
-  const char* const* files;  // paths, and the digest of each
-  const ht_digest* file_digests;
+  ht_digest digest;               // of the file; for several files, of their digests
+  const char* const* files;       // the paths
+  const ht_digest* file_digests;  // of each file, in the order of `files`
   size_t file_count;
   const ht_digest* tensors;  // in the order of the model; NULL unless `per_tensor`
   size_t tensor_count;
@@ -892,10 +894,9 @@ typedef struct ht_convert_options {
   const char* format;
   /// The tensors to convert, by their names in the source.
   const ht_filter* filter;
-  /// For each tensor, the first rename whose `from` matches the name applies, and the first type rule whose
-  /// pattern matches the name; a rule with a wildcard is passed over if it skips the tensor (see
-  /// ht_type_rule). Type rules without a wildcard come before all others. HT_NOT_FOUND for a rename or a rule
-  /// that applies to no tensor.
+  /// For each tensor, the first rename whose `from` matches the name is used, and the first type rule that
+  /// converts the tensor (see ht_type_rule). Type rules without a wildcard are tried before all others,
+  /// whatever their position in `types`. HT_NOT_FOUND for a rename or a rule that is used for no tensor.
   const ht_rename* renames;
   size_t rename_count;
   const ht_type_rule* types;
@@ -913,7 +914,7 @@ typedef struct ht_convert_options {
   int canonical;
   /// Makes all tensors row-major and little-endian, even if the format can store other layouts.
   int normalize_layout;
-  /// Places data so that the file system can share blocks with the source (`--layout shared`).
+  /// Places data so that the file system can share disk blocks with the source (`--layout shared`).
   int share_blocks;
   /// Writes an IRPA without dtypes, shapes and metadata.
   int plain;

@@ -24,8 +24,9 @@
 //
 // Terms. A dense tensor stores its elements one by one. A block encoding, such as ggml's Q4_K, stores blocks
 // of elements with shared scales. A splat is a tensor that a file stores as one repeated pattern in its
-// header, without data. A set is a model in several files, its shards. A seal is a file of checksums beside a
-// model. Comments name the error codes of a function in back quotes: `not_found`.
+// header, without data. A set is a model in several files: its shards and, if it exists, their index. A seal
+// is a file of checksums beside a model. Comments name the error codes of a function in back quotes:
+// `not_found`.
 // clang-format on
 #pragma once
 

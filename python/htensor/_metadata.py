@@ -34,9 +34,10 @@ _LIMITS = {0: (0, 255), 1: (-128, 127), 2: (0, 0xFFFF), 3: (-0x8000, 0x7FFF), 4:
 class Value:
     """A metadata value with a type: Value("U64", 5), Value("F32", [0.1, 0.2]).
 
-    The types are U8, I8, U16, I16, U32, I32, U64, I64, F32, F64, BOOL and STRING. A Value is optional: numpy
-    scalars and arrays have a type. Otherwise, an int becomes U32 if it fits, else I32, U64 or I64; in a list, the
-    ints become I32 if all fit, else U32, I64 or U64. A float becomes F32 if that is exact, else F64.
+    The types are U8, I8, U16, I16, U32, I32, U64, I64, F32, F64, BOOL and STRING. Without a Value, scalars and
+    arrays of numpy keep their dtype, but float16 becomes F32. A Python int becomes U32 if it fits, else I32, U64 or
+    I64. The ints of a list become I32 if all fit, else U32, I64 or U64. A float becomes F32 if that is exact, else
+    F64.
     """
 
     __slots__ = ("type", "value")

@@ -139,11 +139,13 @@ def seal(
     max_splat: Size = None,
     progress: Progress = None,
 ) -> Seal:
-    """Writes checksums of every byte beside the model: FILE.htseal for a single file and for part 1 of a
-    split GGUF, model.htseal for a shard index and for a folder.
+    """Writes checksums of every byte beside the model: FILE.htseal for a single file, model.htseal for a shard index
+    and for a folder. The seal of a split GGUF covers all parts and is named after part 1.
 
     algorithm  "crc64nvme", "xxh3-128" or "sha256"
     force      replaces a seal that the files do not match; else Error (checksum_mismatch)
+    max_splat  the largest expanded size of a splat for "xxh3-128" and "sha256"; None is 1 GiB. A larger splat is
+               Error (budget_too_small)
     """
     options = {
         "algorithm": choose(_ALGORITHMS, algorithm, "algorithm"),
@@ -230,7 +232,12 @@ def hash(
     max_splat: Size = None,
     progress: Progress = None,
 ) -> Hashes:
-    """Digests of a model. The digest of a tensor covers its bytes alone, so it is equal in every format."""
+    """Digests of a model. The digest of a tensor covers its bytes alone, so it is equal in every format.
+
+    per_tensor  also returns a digest of each tensor
+    max_splat   with `per_tensor`: the largest expanded size of a splat for "xxh3-128" and "sha256"; None is 1 GiB. A
+                larger splat is Error (budget_too_small)
+    """
     options = {
         "algorithm": choose(_ALGORITHMS, algorithm, "algorithm"),
         "per_tensor": per_tensor,
@@ -388,9 +395,10 @@ def convert(
     include, exclude  patterns of names of the source
     rename            patterns to new names, one * on each side: {"model.*": "*"}
     cast, quantize    patterns to types: {"*": "BF16"}, {"blk.*": "Q8_0"}. Patterns are tried in this order: exact
-                      names, patterns of `quantize`, patterns of `cast`. The first one that matches the tensor applies.
-                      To a floating-point type or an encoding, a pattern with a wildcard converts no integers and
-                      booleans; to an encoding, also no norms, biases, splats, tensors of one dimension and rows that
+                      names, patterns of `quantize`, patterns of `cast`. The first one that converts the tensor is used.
+                      A pattern with a wildcard that converts to a floating-point type or to an encoding skips
+                      tensors of integers and booleans. A pattern with a wildcard that converts to an encoding also
+                      skips encoded tensors, norms, biases, splats, tensors of one dimension and tensors whose rows
                       are not whole blocks
     dequantize        decodes block encodings: True is F32; or "F16", "BF16"
     round             allows rounding: True or "nearest_even", "toward_zero", "stochastic" (with `seed`)
@@ -398,11 +406,14 @@ def convert(
     align             alignment of tensor data, a power of two
     canonical         orders tensors as the format's reference writer does
     normalize_layout  makes all tensors row-major and little-endian
-    share_blocks      places data so that the file system can share blocks with the source
+    share_blocks      places data so that the file system can share disk blocks with the source
     plain             writes an IRPA without dtypes, shapes and metadata
     skip_metadata     leaves out all metadata
     shard_size        splits the model into files of about this size: "4G"
-    drop_metadata, raw_bytes, lossy  losses to allow; any other loss is Error (would_lose)
+    drop_metadata     keeps the metadata that the target can store and allows the loss of the rest (`skip_metadata`
+                      leaves out all)
+    raw_bytes         allows tensors to lose a dtype, encoding or shape that the target cannot store
+    lossy             allows every loss. A loss that no option allows is Error (would_lose)
     seal              also writes the target's seal
     force             replaces an existing target; else FileExistsError
     dry_run           plans and checks, writes nothing, and lists losses instead of raising
@@ -506,8 +517,12 @@ def edit_metadata(
     """Sets metadata keys of one safetensors or GGUF file, and removes the keys whose value is None. The file
     is replaced atomically; open models keep the old file. Returns whether the file changed.
 
-    A key keeps its type if the new value fits: an int or a float in range for a float type, an int in range for an
-    integer type. Values of numpy and `Value` state the new type. Other values have the types that `save` gives them.
+    A value of numpy and a `Value` have their own type. Any other value gets the type that the key has in the file if
+    the value fits: an int in range for an integer type; a float in range, or an int of at most 2**24 (F32) or 2**53
+    (F64), for a float type. If it does not fit, or if the key is new, the value gets the type that `save` gives it.
+
+    no_grow  refuses an edit whose header does not fit before the data (Error header_too_large) instead of moving the
+             data
     """
     existing = _metadata_of_file(path, max_header)
     edits: dict[str, tuple[Any, ...] | None] = {}

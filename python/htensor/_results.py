@@ -99,9 +99,9 @@ class LoadReport(Record):
 
 
 class BadRange(Record):
-    """Bytes that differ from the seal, are missing, or follow the sealed end. Damage is reported in whole chunks of up
-    to 4 MiB; adjacent chunks are one range. `part` is "header" (from the start of the file to the first tensor),
-    "tensor", "gap" (between tensors) or "tail" (after the last tensor)."""
+    """Bytes that differ from the seal, are missing, or follow the recorded end of the file. Damage is reported in whole
+    chunks of up to 4 MiB; adjacent chunks are one range. `part` is "header" (from the start of the file to the first
+    tensor), "tensor", "gap" (between tensors) or "tail" (after the last tensor)."""
 
     __slots__ = ("file", "part", "tensor", "offset", "bytes")
     file: str
@@ -161,7 +161,8 @@ class Diagnosis(Record):
 
 
 class Loss(Record):
-    """Data that the target's format cannot hold. `kind` is "metadata", "raw_bytes" or "rounding"."""
+    """Data that the conversion does not keep. `kind` is "metadata", "raw_bytes" or "rounding". `change` is the type
+    and shape before and after, such as "F8_E4M3 [8] → I8 [8]", or empty."""
 
     __slots__ = ("kind", "allowed", "is_tensor", "name", "why", "hint", "change")
     kind: str
@@ -175,8 +176,9 @@ class Loss(Record):
 
 class ConversionReport(Record):
     """The files that were written, or with dry_run=True that would be written. Open the new model by `path`.
-    `copied_by` maps each copy method to the number of bytes that it has written from the source. `stale_seal`
-    is a seal that covers a replaced file and was not renewed."""
+    `copied_by` maps each copy method to the number of bytes that it has written from the source. `removed` lists the
+    shards, index and seal of the replaced set whose names were not reused. `stale_seal` is a seal that covers a
+    replaced file and was not renewed."""
 
     __slots__ = (
         "path", "files", "file_bytes", "bytes", "copied_by", "removed", "seal", "stale_seal", "losses", "warnings",

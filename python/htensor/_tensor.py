@@ -61,7 +61,7 @@ class Tensor(_native.Tensor):
     @property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of `numpy()`; its name as str if numpy is not installed."""
-        found = _types.dtypes.get(self._kind)
+        found = _types.dtypes.get(self._type_and_bits)
         if found is None:
             code, bits = self._facts[:2]
             try:
@@ -333,7 +333,7 @@ class Tensor(_native.Tensor):
         if not self.nbytes:
             return torch.empty(shape, dtype=dtype)
         if (plain or block_bytes) and code not in _types.PACKED and splat is None:
-            buffer = self._private()
+            buffer = self._private_buffer()
             if buffer.address % max(1, dtype.itemsize if hasattr(dtype, "itemsize") else bits // 8) == 0:
                 return torch.frombuffer(buffer, dtype=dtype).reshape(shape)
         return self._torch_copy(torch, dtype, shape, bits if code in _types.PACKED else 8)

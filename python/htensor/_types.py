@@ -56,7 +56,7 @@ _SHORT_NAMES = {
     "i1": 4, "u1": 5, "i2": 6, "u2": 7, "i4": 8, "u4": 9, "i8": 10, "u8": 11, "f2": 12, "f4": 14, "f8": 15, "c8": 16,
 }  # fmt: skip
 
-#: Cache of numpy dtypes by Tensor._kind, which combines the number and the bits of a type.
+#: Cache of numpy dtypes by Tensor._type_and_bits.
 dtypes: dict[int, numpy.dtype[Any]] = {}
 
 

@@ -104,7 +104,7 @@ static PyObject* open_merged(PyObject*, PyObject* arguments) {
   return wrap(python_class, model);
 }
 
-// Runs on the thread that frees the last object that uses the bytes. That thread may not hold the GIL.
+// Runs on the thread that frees the last object that uses the bytes. That thread may or may not hold the GIL.
 static void release_buffer(void* context) {
   if (!Py_IsInitialized()) return;
   without_unwinding([&] {
@@ -236,7 +236,8 @@ static Py_ssize_t model_length(PyObject* self) {
   return use ? static_cast<Py_ssize_t>(ht_model_count(use.model())) : -1;
 }
 
-// Returns 1 and writes the index; 0 if the model has no tensor of that name; -1 with an exception.
+// Returns 1 and writes the index; 0 if the model has no tensor of that name; -1 with an exception if memory
+// runs out.
 static int find(const ht_model* model, PyObject* name, size_t* index) {
   if (!PyUnicode_Check(name)) return 0;
   Py_ssize_t size = 0;
@@ -246,6 +247,7 @@ static int find(const ht_model* model, PyObject* name, size_t* index) {
   PyErr_Clear();
   Ref bytes(PyUnicode_AsEncodedString(name, "utf-8", "surrogateescape"));
   if (!bytes) {
+    if (!PyErr_ExceptionMatches(PyExc_UnicodeError)) return -1;
     PyErr_Clear();
     return 0;
   }
@@ -260,7 +262,8 @@ static int model_contains(PyObject* self, PyObject* name) {
 }
 
 bool find_tensor(const ht_model* model, PyObject* name, size_t* index) {
-  if (find(model, name, index) == 1) return true;
+  const int found = find(model, name, index);
+  if (found != 0) return found == 1;
   // The error of ht_model_get suggests the most similar name.
   Ref text(PyUnicode_AsEncodedString(name, "utf-8", "replace"));
   if (!text) return false;
@@ -294,7 +297,7 @@ static PyObject* model_close(PyObject* self, PyObject*) {
   Py_RETURN_NONE;
 }
 
-// Raises the fault of the first unreadable page that was replaced by zeros.
+// Raises the Error of the first unreadable page that was replaced by zeros.
 static PyObject* model_check_faults(PyObject* self, PyObject*) {
   const Use use(handle_of(self));
   if (!use) return nullptr;
@@ -392,8 +395,8 @@ static PyMethodDef model_methods[] = {
     {"close", model_close, METH_NOARGS,
      "Releases the model. Tensors and arrays made from it stay valid and keep their file mapped."},
     {"check_faults", model_check_faults, METH_NOARGS,
-     "Raises the Error of the first unreadable page that was replaced by zeros, if any, also if the page was "
-     "restored since."},
+     "Raises the Error of the first unreadable page that was replaced by zeros, even if a later call of the "
+     "library has replaced the zeros by the page of the file. Returns None if no page was replaced."},
     {nullptr, nullptr, 0, nullptr}};
 
 static PyGetSetDef model_properties[] = {

@@ -24,7 +24,8 @@ bool is_finalizing();
 /// Calls `call()`, which takes the GIL or runs Python code. While the interpreter shuts down, Python
 /// before 3.14 ends a daemon thread at such a call by unwinding its stack. That would run destructors without
 /// the GIL, and abort the process at the first noexcept function. Instead, the thread waits here until the
-/// process exits. `call` must not have a local Ref, because its destructor would run first.
+/// process exits. `call` must not have a local Ref: unwinding runs the destructor of a local Ref without the
+/// GIL, before the handler below stops the thread.
 template <class Call>
 auto without_unwinding(Call call) -> decltype(call()) {
   try {
@@ -146,7 +147,7 @@ Handle* handle_of(PyObject* model);
 /// Returns the `ht_tensor`, which the Python object owns and creates at first use.
 ht_tensor* tensor_of(TensorObject* tensor);
 
-/// Keeps a handle for the duration of a call. The constructor takes over the owner that `handle_of` added.
+/// Keeps a handle for the duration of a call: the destructor removes the owner that `handle_of` added.
 class Use {
  public:
   explicit Use(Handle* shared) : handle_(shared) {}
@@ -291,7 +292,8 @@ bool add_tensor_types(PyObject* module);
 bool find_tensor(const ht_model* model, PyObject* name, size_t* index);
 /// Fills in the description of a tensor.
 bool describe(const ht_model* model, size_t index, ht_tensor_info* info);
-/// Creates a tensor object of the registered Python class. Takes over one owner of `handle`, also on failure.
+/// Creates a tensor object of the registered Python class. The caller adds an owner to `handle` before the
+/// call. The tensor object becomes that owner; on failure, new_tensor removes that owner.
 PyObject* new_tensor(Handle* handle, const ht_tensor_info& info);
 PyObject* new_tensor(Handle* handle, size_t index);
 void set_tensor_class(PyObject* python_class);

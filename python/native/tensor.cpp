@@ -156,8 +156,8 @@ static PyObject* get_nbytes(PyObject* self, void*) {
   return PyLong_FromUnsignedLongLong(as_tensor(self)->bytes);
 }
 
-// Type and width in one number: the key of the dtypes in htensor/_types.py.
-static PyObject* get_kind(PyObject* self, void*) {
+// type number << 8 | bits: the key of the dtypes in htensor/_types.py.
+static PyObject* get_type_and_bits(PyObject* self, void*) {
   return PyLong_FromUnsignedLong(static_cast<unsigned long>(as_tensor(self)->type) << 8 |
                                  as_tensor(self)->bits);
 }
@@ -224,7 +224,7 @@ static PyObject* buffer_of(PyObject* self, bool is_private) {
 }
 
 static PyObject* tensor_buffer(PyObject* self, PyObject*) { return buffer_of(self, false); }
-static PyObject* tensor_private(PyObject* self, PyObject*) { return buffer_of(self, true); }
+static PyObject* tensor_private_buffer(PyObject* self, PyObject*) { return buffer_of(self, true); }
 
 static int buffer_get(PyObject* object, Py_buffer* view, int flags) {
   auto* self = reinterpret_cast<BufferObject*>(object);
@@ -391,7 +391,7 @@ static PyObject* tensor_dlpack(PyObject* self, PyObject* arguments) {
 
 static PyMethodDef tensor_methods[] = {
     {"_buffer", tensor_buffer, METH_NOARGS, nullptr},
-    {"_private", tensor_private, METH_NOARGS, nullptr},
+    {"_private_buffer", tensor_private_buffer, METH_NOARGS, nullptr},
     {"_read", tensor_read, METH_VARARGS, nullptr},
     {"_copy_to", tensor_copy_to, METH_VARARGS, nullptr},
     {"_stats", tensor_stats, METH_O, nullptr},
@@ -418,7 +418,7 @@ static PyGetSetDef tensor_properties[] = {
      "the library writes them, and for other formats.",
      nullptr},
     {"index", get_index, nullptr, "The position of the tensor in its model.", nullptr},
-    {"_kind", get_kind, nullptr, nullptr, nullptr},
+    {"_type_and_bits", get_type_and_bits, nullptr, nullptr, nullptr},
     {"_facts", get_facts, nullptr, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 

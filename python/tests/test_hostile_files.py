@@ -66,8 +66,8 @@ CODES = {
 }
 
 
-# The files for which the library with allow_incomplete=True has another verdict than a reference reader of headers
-# (corpus/README.md): it accepts a name of 87 bytes, and refuses a size that overflows.
+# The files for which the library with allow_incomplete=True and a reference reader of headers disagree (README.md of
+# the corpus): the library accepts a name of 87 bytes, and refuses a size that overflows.
 OTHER_HEADER_VERDICTS = {
     "malformed/gguf-handcrafted/TENSORS_BAD_NAME_SIZE.gguf",
     "malformed/gguf-handcrafted/DATA_MEM_SIZE_OVERFLOW.gguf",

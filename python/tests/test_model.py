@@ -1,6 +1,7 @@
 """A model is a mapping from names to tensors."""
 
 import collections.abc
+import operator
 import os
 import pathlib
 import sys
@@ -26,6 +27,24 @@ def test_model_is_a_mapping_in_file_order(path, arrays):
     assert "ids" in model.keys() and len(model.items()) == len(arrays)
     assert model == model and model != htensor.open(path)
     assert {model: 1}[model] == 1
+
+
+@pytest.mark.parametrize("lookup", [operator.contains, operator.getitem])
+def test_lookup_of_a_name_keeps_memory_errors(path, lookup):
+    interpreter = pytest.importorskip("_testcapi", reason="this Python has no module _testcapi")
+    model = htensor.open(path)
+    # The text is not ASCII, so encoding it as UTF-8 allocates.
+    name, error = "\u00e9" * 1000, None
+    interpreter.set_nomemory(0)
+    try:
+        lookup(model, name)
+    except Exception as caught:
+        error = caught
+    finally:
+        interpreter.remove_mem_hooks()
+    assert isinstance(error, MemoryError)
+    with pytest.raises(htensor.NotFoundError):
+        model[name]
 
 
 @pytest.mark.parametrize("kind", [str, os.fsencode, pathlib.Path])

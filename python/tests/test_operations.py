@@ -391,7 +391,7 @@ def test_values_of_another_type_are_refused_with_the_name_of_the_type(type, valu
         assert str(caught.value) == f"metadata 'k': {value!r} is not of type {type}"
 
 
-def test_scalars_of_numpy_are_values_of_every_type():
+def test_value_takes_scalars_of_numpy():
     given = {"u8": ("U8", np.uint8(3)), "i64": ("I64", np.int64(-4)), "f32": ("F32", np.float32(0.5)), "f64": ("F64", np.int8(2))}
     metadata = {"general.architecture": "x", **{key: htensor.Value(*pair) for key, pair in given.items()}}
     read = htensor.from_bytes(htensor.to_bytes({"w": [1.0]}, metadata, format="gguf")).metadata
@@ -717,7 +717,7 @@ def test_message_of_damage_is_that_of_the_library(path):
         ranges = [f"tensor '{n}', bytes {model[n].offset}–{model[n].offset + model[n].nbytes - 1}" for n in damaged]
         error = caught.value
         assert error.message == f"checksum mismatch in {', '.join(ranges)}" and error.tensor == "blk.0.weight"
-        assert (error.rule, error.offset) == ("bytes_match_the_seal", model["blk.0.weight"].offset)
+        assert (error.rule, error.offset) == ("files_are_intact", model["blk.0.weight"].offset)
         assert "htensor.verify(path, check=False)" in error.hint
 
 
@@ -785,7 +785,7 @@ def test_metadata_that_exceeds_its_type_is_refused(tmp_path):
     (-(2**63) - 1, f"{-(2**63) - 1} does not fit into 64 bits"),
     ([-1, 2**63], f"no 64-bit integer type holds both -1 and {2**63}"),
 ])  # fmt: skip
-def test_metadata_integers_without_a_type_are_refused(value, problem):
+def test_metadata_integers_that_no_type_holds_are_refused(value, problem):
     with pytest.raises(OverflowError) as caught:
         htensor.to_bytes({}, {"general.architecture": "x", "x.y": value}, format="gguf")
     assert str(caught.value) == f"metadata 'x.y': {problem}"
@@ -800,7 +800,7 @@ def test_crc64nvme_refuses_numbers_beyond_64_bits():
         htensor.crc64nvme(b"", 2**64 + 5)
 
 
-def test_callbacks_cancel_to_bytes_and_edit_metadata(tmp_path):
+def test_exception_of_progress_cancels_a_metadata_edit_and_a_call_of_to_bytes(tmp_path):
     def stop(done, total):
         raise KeyboardInterrupt
 

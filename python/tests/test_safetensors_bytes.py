@@ -15,8 +15,8 @@ import htensor
 import htensor.safetensors as safetensors
 from htensor.safetensors.numpy import load, load_file, save, save_file
 
-# The names that files store for dtypes, in the ascending order of dtypes in the reference, which stores tensors in
-# descending order.
+# Maps each dtype to the name that files store, in the order of the reference's enumeration of dtypes. The reference
+# stores tensors in the reverse order of their dtypes.
 STORED_NAMES = {
     "bool": "BOOL", "float4_e2m1fn_x2": "F4", "uint8": "U8", "int8": "I8", "float8_e5m2": "F8_E5M2",
     "float8_e4m3fn": "F8_E4M3", "float8_e8m0fnu": "F8_E8M0", "float8_e4m3fnuz": "F8_E4M3FNUZ",
@@ -204,7 +204,7 @@ def test_sizes_beyond_63_bits_are_refused(shape, size, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_a_dict_is_refused_with_the_text_of_the_reference():
+def test_a_dict_in_place_of_a_spec_is_refused_with_the_text_of_the_reference():
     with pytest.raises(TypeError, match="argument 'tensor_dict': 'dict' object is not an instance of 'TensorSpec'"):
         safetensors.serialize({"a": {"dtype": "float32", "shape": [1], "data": b"1234"}})
 

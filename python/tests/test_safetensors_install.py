@@ -50,7 +50,7 @@ class Own(safetensors.SafetensorError):
 assert type(pickle.loads(pickle.dumps(Own("a")))) is Own
 print(pickle.dumps(safetensors.SafetensorError("a", hint="b")).hex())
 """)
-    # A worker process may not have called install().
+    # A worker process has possibly not called install().
     error = pickle.loads(bytes.fromhex(pickled))
     assert type(error) is safetensors.SafetensorError and (error.args, error.hint) == (("a",), "b")
 

@@ -88,7 +88,7 @@ def test_properties_of_the_stub_are_read_only_attributes(path):
 RETURNED = {
     "Model.closed": bool, "Model.format": str, "Model.files": list, "Model.metadata": dict, "Tensor.name": str,
     "Tensor.type": str, "Tensor.shape": tuple, "Tensor.strides": tuple, "Tensor.nbytes": int, "Tensor.offset": int,
-    "Tensor.file": str, "Tensor.note": str, "Tensor.index": int, "Tensor._kind": int, "Tensor._facts": tuple,
+    "Tensor.file": str, "Tensor.note": str, "Tensor.index": int, "Tensor._type_and_bits": int, "Tensor._facts": tuple,
     "Buffer.address": int,
 }  # fmt: skip
 

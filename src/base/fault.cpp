@@ -7,7 +7,8 @@
 // - `MappingSlot::users` counts handlers that use a mapping. A handler increments it, then reads the entry
 //   again; unregistering changes the entry, then waits until the count is 0. So pages are replaced only while
 //   their mapping is registered, never after they were unmapped.
-// - `unsettled` counts handlers in progress and mappings with zero pages. A handler increments it, then
+// - `unsettled` counts handlers in progress and mappings with zeroed pages, which are pages that a handler
+//   replaced by zeros and that were not restored since. A handler increments it, then
 //   reads the sections; a section publishes or withdraws itself, then reads the count. So a handler sees
 //   every open section, or the section sees the handler and restores the file's pages under the mutex.
 #include <algorithm>
@@ -36,9 +37,9 @@ struct MappingSlot {
   std::atomic<FaultPolicy> policy{FaultPolicy::guarded};
   std::atomic<bool> is_writable{false};
   std::atomic<std::uint32_t> users{0};
-  std::atomic<std::uintptr_t> first_zero_page{no_address};  // address of the lowest page replaced by zeros
-  std::atomic<std::uintptr_t> first_fault{no_address};      // an address
-  Backing* backing = nullptr;                               // guarded by `mutex`
+  std::atomic<std::uintptr_t> first_zeroed_page{no_address};  // address of the lowest zeroed page
+  std::atomic<std::uintptr_t> first_fault{no_address};        // an address
+  Backing* backing = nullptr;                                 // guarded by `mutex`
 };
 
 // One range of an open section. Only the section's thread writes the range.
@@ -73,13 +74,13 @@ void for_each(Block<Entry>& first, const Visit& visit) {
 constinit Block<MappingSlot> mappings;
 constinit Block<SectionSlot> sections;
 constinit std::atomic<std::uint64_t> unsettled{0};
-constinit std::mutex mutex;  // the handler does not lock it
-constinit SectionSlot* shared_slots = nullptr;
-constinit bool first_block_is_in_use = false;  // its slots were added to `shared_slots`
-constinit thread_local SectionSlot* own_slots = nullptr;
+constinit std::mutex mutex;                    // the handler does not lock it
+constinit SectionSlot* free_slots = nullptr;   // list for all threads, guarded by `mutex`
+constinit bool first_block_is_in_use = false;  // its slots were added to `free_slots`
+constinit thread_local SectionSlot* free_slots_of_thread = nullptr;
 
 // Returns an address that is unique to this thread.
-const void* this_thread() noexcept { return static_cast<const void*>(&own_slots); }
+const void* this_thread() noexcept { return static_cast<const void*>(&free_slots_of_thread); }
 
 void push(SectionSlot*& list, SectionSlot& slot) noexcept { slot.next = std::exchange(list, &slot); }
 
@@ -87,22 +88,22 @@ SectionSlot* pop(SectionSlot*& list) noexcept {
   return list != nullptr ? std::exchange(list, list->next) : nullptr;
 }
 
-// Moves the free slots of an exiting thread to the list that all threads share.
+// Moves the free slots of an exiting thread to `free_slots`.
 struct ThreadExit {
   ThreadExit() noexcept = default;
   ThreadExit(const ThreadExit&) = delete;
   ThreadExit& operator=(const ThreadExit&) = delete;
   ~ThreadExit() {
     const std::lock_guard lock(mutex);
-    while (auto* const slot = pop(own_slots)) push(shared_slots, *slot);
+    while (auto* const slot = pop(free_slots_of_thread)) push(free_slots, *slot);
   }
 };
 
-// Takes a slot from the list that all threads share. Null if out of memory.
-SectionSlot* shared_slot() noexcept {
+// Takes a slot from `free_slots`. Null if out of memory.
+SectionSlot* take_free_slot() noexcept {
   static thread_local const ThreadExit at_exit;
   const std::lock_guard lock(mutex);
-  if (shared_slots == nullptr) {
+  if (free_slots == nullptr) {
     auto* block = &sections;
     if (std::exchange(first_block_is_in_use, true)) {
       block = new (std::nothrow) Block<SectionSlot>;
@@ -110,27 +111,27 @@ SectionSlot* shared_slot() noexcept {
       block->next = sections.next.load();
       sections.next = block;
     }
-    for (auto& slot : block->entries) push(shared_slots, slot);
+    for (auto& slot : block->entries) push(free_slots, slot);
   }
-  auto* const slot = pop(shared_slots);
+  auto* const slot = pop(free_slots);
   slot->thread = this_thread();
   return slot;
 }
 
-// Lowers `first_zero_page` to the page. Counts the mapping as unsettled if it had no zero pages before.
-void lower_first_zero_page(MappingSlot& mapping, std::uintptr_t page) noexcept {
-  auto before = mapping.first_zero_page.load();
-  while (page < before && !mapping.first_zero_page.compare_exchange_weak(before, page)) continue;
+// Lowers `first_zeroed_page` to the page. Counts the mapping as unsettled if it had no zeroed pages before.
+void lower_first_zeroed_page(MappingSlot& mapping, std::uintptr_t page) noexcept {
+  auto before = mapping.first_zeroed_page.load();
+  while (page < before && !mapping.first_zeroed_page.compare_exchange_weak(before, page)) continue;
   if (before == no_address && page != no_address) ++unsettled;
 }
 
-// Replaces zero pages by the pages of the file. Waits for handlers in progress, which may still map zeros; a
-// later handler lowers `first_zero_page` again. The caller holds the mutex.
+// Replaces zeroed pages by the pages of the file. Waits for handlers in progress, which may still map zeros;
+// a later handler lowers `first_zeroed_page` again. The caller holds the mutex.
 bool restore(MappingSlot& mapping) noexcept {
-  const auto first_page = mapping.first_zero_page.exchange(no_address);
+  const auto first_page = mapping.first_zeroed_page.exchange(no_address);
   while (mapping.users != 0) std::this_thread::yield();
   const bool is_done = mapping.backing->restore(first_page - mapping.begin);
-  if (!is_done) lower_first_zero_page(mapping, first_page);
+  if (!is_done) lower_first_zeroed_page(mapping, first_page);
   --unsettled;
   return is_done;
 }
@@ -153,7 +154,7 @@ void restore_ranges(SectionSlot* slots, bool begins) noexcept {
   const std::lock_guard lock(mutex);
   for_each(mappings, [&](MappingSlot& mapping) {
     for (auto* slot = slots; slot != nullptr; slot = slot->next) {
-      const auto first_page = mapping.first_zero_page.load();
+      const auto first_page = mapping.first_zeroed_page.load();
       if (first_page >= slot->end || slot->begin >= mapping.end || restore(mapping) || !begins) continue;
       set_mark(*slot, first_page, mapping, mapping.sequence);
     }
@@ -254,8 +255,9 @@ std::optional<Pages> Incident::claim(std::uintptr_t page_bytes) noexcept {
   const auto page = address_ / page_bytes * page_bytes;
   const bool fills_all = mapping_->policy == FaultPolicy::zero_fill;
   if (!fills_all && !is_covered(page, page_bytes)) return std::nullopt;
-  // Done before sections are read, so that a section that begins later sees these zeros.
-  lower_first_zero_page(*mapping_, page);
+  // `first_zeroed_page` is lowered before the loop below reads the sections. A section that begins after the
+  // loop has read its slot then finds this page in `first_zeroed_page`, and restores the pages.
+  lower_first_zeroed_page(*mapping_, page);
   const auto round_up = [&](std::uintptr_t at) { return (at + page_bytes - 1) / page_bytes * page_bytes; };
   Pages pages{page, round_up(mapping_->end)};
   bool is_claimed = false;
@@ -305,7 +307,7 @@ bool Registration::remove(const std::function<bool()>& unmap) {
     set(*mapping_, pages.begin, pages.end);
     return false;
   }
-  if (mapping_->first_zero_page.exchange(no_address) != no_address) --unsettled;
+  if (mapping_->first_zeroed_page.exchange(no_address) != no_address) --unsettled;
   std::exchange(mapping_, nullptr)->backing = nullptr;
   return true;
 }
@@ -341,8 +343,8 @@ bool unblock_signal() noexcept {
 Section::Section(std::span<const Bytes> ranges) noexcept {
   for (const Bytes range : ranges) {
     if (range.empty()) continue;
-    auto* slot = pop(own_slots);
-    if (slot == nullptr) slot = shared_slot();
+    auto* slot = pop(free_slots_of_thread);
+    if (slot == nullptr) slot = take_free_slot();
     if (slot == nullptr) {
       has_begun_ = false;
       return;
@@ -375,7 +377,7 @@ std::optional<Error> Section::end(const Error* body_error) noexcept {
   std::optional<Error> error;
   while (auto* const slot = pop(slots_)) {
     if (!error && slot->mark.load(std::memory_order_acquire) != Mark::none) error = describe(*slot);
-    push(own_slots, *slot);
+    push(free_slots_of_thread, *slot);
   }
   return error;
 }
@@ -386,12 +388,12 @@ void after_fork_in_child() {
   unsettled = 0;
   for_each(mappings, [](MappingSlot& mapping) {
     mapping.users = 0;
-    if (mapping.first_zero_page != no_address) ++unsettled;
+    if (mapping.first_zeroed_page != no_address) ++unsettled;
   });
   for_each(sections, [](SectionSlot& slot) {
     if (slot.sequence % 2 == 0 || slot.thread == this_thread()) return;
     ++slot.sequence;
-    push(shared_slots, slot);
+    push(free_slots, slot);
   });
   mutex.unlock();
 }

@@ -45,7 +45,8 @@ class Registration {
   }
 
   /// Unregisters the memory, waits for handlers that may replace its pages, and calls `unmap` under the
-  /// registry's lock. If `unmap` returns false, the memory is registered again and keeps its zero pages.
+  /// registry's lock. If `unmap` returns false, the memory is registered again, and pages that were
+  /// replaced by zeros stay replaced.
   bool remove(const std::function<bool()>& unmap);
   /// The first fault whose page was replaced by zeros.
   [[nodiscard]] std::optional<Error> first_fault() const;
@@ -81,7 +82,8 @@ class Incident {
   ~Incident();
 
   /// Returns the pages to replace by zeros, from the faulting page on, and marks the fault in all sections
-  /// over the faulting page. nullopt if the fault is not in guarded memory.
+  /// over the faulting page. nullopt if the address is not in registered memory, or if the policy of the
+  /// memory is `guarded` and no section covers the faulting page.
   [[nodiscard]] std::optional<Pages> claim(std::uintptr_t page_bytes) noexcept;
 
  private:

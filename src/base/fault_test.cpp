@@ -112,7 +112,7 @@ TEST_F(FaultTables, a_section_that_begins_over_zeros_gets_the_pages_of_the_file)
     EXPECT_TRUE(backing_.restored.empty());
     EXPECT_TRUE(guarded(part(6, 1), [] {}));
     EXPECT_EQ(backing_.restored, std::vector<std::uint64_t>{2});
-    // Both sections report a second fault.
+    // The inner section reports this second fault; the outer section reports its first fault.
     EXPECT_FALSE(guarded(part(6, 1), [&] { EXPECT_EQ(fault(6), 1U); }));
   }));
 }

@@ -60,8 +60,8 @@ void spin_until(Condition holds) noexcept {
   } while (std::chrono::steady_clock::now() < end);
 }
 
-/// Locks the mutex. Its critical sections only change a few numbers, so spinning is cheaper than a system
-/// call.
+/// Locks the mutex. Nearly all of its critical sections only change a few numbers, so spinning is cheaper
+/// than a system call. The exception is `Pool::offer`, which may start threads in its critical section.
 [[nodiscard]] inline std::unique_lock<std::mutex> spin_then_lock(std::mutex& mutex) noexcept {
   std::unique_lock lock(mutex, std::try_to_lock);
   if (!lock) spin_until([&] { return lock.try_lock(); });
@@ -123,8 +123,9 @@ class Pool {
   void leave(PoolTask& task) noexcept;
 
   /// Waits for at most `time`. Returns whether all threads that joined have left; the task may be destroyed
-  /// then. `spins`: the caller spins before it sleeps. Pass true only for a caller that has run jobs, because
-  /// its processor is free; any other caller would take the processor of a worker.
+  /// then. `spins`: whether the caller spins before it sleeps. Pass true only if the caller was one of the
+  /// workers: it then spins on the processor on which it ran jobs. Any other caller would take the processor
+  /// of a worker.
   [[nodiscard]] bool wait_for(PoolTask& task, std::chrono::milliseconds time, bool spins) noexcept;
 
  private:
@@ -174,7 +175,7 @@ inline std::optional<std::size_t> Pool::offer(PoolTask& task, Caller caller) noe
     if (idle < needed) start_threads(std::min(needed - idle, max_threads_ - threads_.size()));
     if (caller == Caller::joins_if_no_thread_is_idle && spinning_ + sleeping_ == 0)
       number = join_locked(task);
-    // The extra threads of this call may have run all jobs already.
+    // Threads outside of the pool that call `help` may have run all jobs already.
     if (task.is_exhausted_ || task.joined_ == task.max_workers_) return number;
     task.next_ = open_;
     open_ = &task;

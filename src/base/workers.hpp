@@ -12,28 +12,30 @@ namespace ht::inline v1 {
 
 struct Jobs {
   std::size_t count = 0;
-  /// 0 is the number of threads of `workers`. A larger number starts extra threads for this call only, for
-  /// jobs that wait for a disk.
+  /// 0 means as many threads as `workers` has. A number above that starts extra threads for this call only:
+  /// for jobs that wait for a disk.
   std::size_t threads = 0;
   /// Runs one job. `worker` is the worker's number, below `workers_for`.
   std::function<Result<void>(std::size_t job, std::size_t worker)> run;
-  /// Called on the caller's thread from time to time, and once after the last job. An error ends all jobs.
+  /// Called on the caller's thread from time to time, and once after the last job. After an error, no
+  /// further job starts.
   std::function<Result<void>()> meanwhile;
-  /// Null is `Workers::shared()`.
+  /// `Workers::shared()` if null.
   Workers* workers = nullptr;
 };
 
 /// Upper bound of the number of threads that run jobs.
 [[nodiscard]] std::size_t workers_for(const Jobs& jobs) noexcept;
 
-/// Starts threads that run `work(number)` and do not block SIGBUS: `count`, or as many as the system allows.
-/// Throws std::bad_alloc only before the first thread has started.
+/// Starts `count` threads, or as many as the system allows. Each thread runs `work(number)` and does not
+/// block SIGBUS. Throws std::bad_alloc only before the first thread has started.
 [[nodiscard]] std::vector<std::jthread> start_threads(std::size_t count,
                                                       const std::function<void(std::size_t)>& work);
 
-/// Runs all jobs, started in order. A failure stops the rest; of several failures that of the lowest job is
-/// returned, so the result is deterministic. An exception of `run` or `meanwhile` is a failure that is
-/// rethrown here after all jobs have ended.
+/// Runs all jobs, started in order. After a failure, no later job starts. Of several failed jobs, the failure
+/// of the lowest one counts, so the result does not depend on the number of threads. A failure of `meanwhile`
+/// takes precedence over those of jobs. If `run` or `meanwhile` throws std::bad_alloc or std::length_error,
+/// this counts as the Error `out_of_memory`; any other exception is rethrown here after all jobs have ended.
 ///
 /// The caller's thread runs jobs too. With `meanwhile` it does so only if no thread of the pool is idle;
 /// `meanwhile` is then called between jobs. A call costs a few microseconds if all threads are awake.

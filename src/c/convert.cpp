@@ -102,7 +102,7 @@ Result<Edits> metadata_edits(const ht_metadata_edit* edits, std::size_t count) {
     MetadataEdit edit{.key = std::string(text_of(edits[i].key))};
     if (edits[i].value != nullptr) {
       read.values.push_back(HT_TRY(stored_form(*edits[i].value)));
-      edit.exact.emplace(static_cast<MetaType>(edits[i].value->type), read.values.back());
+      edit.stored_value.emplace(static_cast<MetaType>(edits[i].value->type), read.values.back());
     } else if (edits[i].text != nullptr) {
       edit.value = edits[i].text;
     }
@@ -127,7 +127,7 @@ Result<Conversion> conversion(const ht_convert_options* given, Work& work) {
   // IREE reads row-major little-endian data only.
   convert.normalize_layout = read.normalize_layout != 0 || read.emit_mlir != nullptr;
   convert.share_blocks = read.share_blocks != 0;
-  convert.tensor_notes = read.plain == 0;
+  convert.describe_types = read.plain == 0;
   convert.metadata = read.skip_metadata == 0;
   convert.empty_metadata = read.empty_metadata != 0;
   convert.shard_bytes = read.shard_bytes;

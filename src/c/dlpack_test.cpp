@@ -129,7 +129,7 @@ TEST_F(DlPack, every_dtype_round_trips) {
   for (const auto& dtype : library_dtypes()) {
     const auto type = static_cast<ht_type>(dtype.tag);
     const std::vector<std::uint8_t> data(bytes.begin(), bytes.begin() + dtype.bits);
-    save(std::string(dtype.name) + ".ht", {testing::dense("t", type, eight, data)});
+    save(std::string(dtype.name) + ".ht", {testing::dense(dtype.name.data(), type, eight, data)});
     const auto tensor = get(open(std::string(dtype.name) + ".ht"), dtype.name.data());
     const auto managed = versioned(tensor, HT_ACCESS_READ_ONLY);
     auto back = sized<ht_tensor_to_save>();
@@ -280,7 +280,7 @@ TEST_F(DlPack, dlpack_tensor_has_a_shape) {
   EXPECT_EQ(ht_from_dlpack_versioned(&import.managed, &tensor, failed_.out()), HT_SIZE_OVERFLOW);
 }
 
-TEST_F(DlPack, import_of_more_than_63_bits_of_bytes_is_refused) {
+TEST_F(DlPack, import_of_more_bytes_than_int64_holds_is_refused) {
   Import import;
   import.managed.dl_tensor.ndim = 1;
   import.managed.dl_tensor.dtype = {2, 64, 1};

@@ -12,8 +12,8 @@
 namespace ht::c {
 namespace {
 
-// Calls `use` with a value of the C number type for this type; `use` needs only the type of the value. Does
-// not call `use` for strings and arrays, which are structs in C.
+// Calls `use(T{})`, where T is the C type of a number of the MetaType; the argument only states T. Does not
+// call `use` for strings and arrays, which are structs in C.
 template <class Use>
 void with_item_type(MetaType type, const Use& use) {
   switch (type) {

@@ -282,7 +282,7 @@ TEST_F(CTensor, read_and_value_agree_for_every_real_dtype) {
     if (dtype.tag == Bool::tag || dtype.tag == C64::tag) continue;
     noise.resize(static_cast<std::size_t>(16 * dtype.bits / 8));
     const std::string name = std::string(dtype.name) + ".ht";
-    save(name, {testing::dense("t", static_cast<ht_type>(dtype.tag), dims, noise)});
+    save(name, {testing::dense(dtype.name.data(), static_cast<ht_type>(dtype.tag), dims, noise)});
     noise.resize(128);
     const auto tensor = get(open(name), dtype.name.data());
     double values[6] = {};
@@ -297,7 +297,7 @@ TEST_F(CTensor, read_and_value_agree_for_every_real_dtype) {
   }
 }
 
-TEST_F(CTensor, value_outside_is_out_of_bounds) {
+TEST_F(CTensor, value_at_an_index_outside_the_tensor_is_out_of_bounds) {
   const auto tensor = column_major();
   const std::int64_t index[] = {2, 0};
   double value = 7;

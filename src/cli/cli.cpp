@@ -237,8 +237,9 @@ void add_common(CLI::App& app, Common& common, std::string& progress) {
   }
 }
 
-// Returns the position of the verb: the first word that is neither an option nor the value of a global
-// option. An option of a verb with a separate value must follow the verb.
+// Returns the position of the verb: the first word that is neither an option nor the value of `--progress` or
+// `--max-header`. All other options whose value is a separate word must follow the verb, because this
+// function does not know that they have a value.
 std::size_t find_verb(std::span<const char* const> arguments) {
   std::size_t at = 0;
   while (at < arguments.size() && *arguments[at] == '-') {
@@ -310,8 +311,8 @@ Error interruption(std::string_view progress) {
 
 int run(int argc, const char* const* argv) {
   const auto arguments = std::span(argv, static_cast<std::size_t>(argc)).subspan(argc > 0 ? 1 : 0);
-  // Needed before the options are parsed, because an error in them may be reported as JSON.
-  // All words after "--" are arguments.
+  // `json` is computed before the options are parsed, because an error in the options may have to be reported
+  // as JSON. Words after "--" are arguments, not options.
   const auto options_end = std::ranges::find(arguments, std::string_view("--"));
   const bool json = std::any_of(arguments.begin(), options_end,
                                 [](std::string_view word) { return word == "--json" || word == "--jsonl"; });

@@ -103,7 +103,7 @@ TYPED_TEST(MatmulMemory, has_no_copy_of_rows_with_gaps) {
   expect_memory(this->result, 0, [&] { return matmul(a, b); });
 }
 
-TYPED_TEST(MatmulMemory, has_one_panel_of_operands_that_blas_cannot_read) {
+TYPED_TEST(MatmulMemory, has_one_panel_for_each_operand_that_blas_cannot_read) {
   // No stride is 1. A panel has 2^20 elements.
   const auto a = must(must(ones<TypeParam>(2 * rows, 2 * depth).template slice<0>(0, 2 * rows, 2))
                           .template slice<1>(0, 2 * depth, 2));

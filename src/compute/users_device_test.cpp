@@ -76,7 +76,8 @@ static_assert(LosslessTo<F8_E3M4, F16> && !LosslessTo<F16, F8_E3M4>);
 static_assert(IsDevice<Arena> && Allocates<Arena> && Compatible<Arena, const F8_E3M4>);
 static_assert(!Compatible<Arena, C64> && !Allocates<UnreadableDevice>);
 
-// An operation that the device lacks for these types does not fall back to the host's loop.
+// The host cannot read tensors on NarrowDevice, so no loop on the host replaces a function that the device
+// lacks: the call does not compile.
 template <class Into, class From>
 concept CanCopyInto = requires(const Into& into, const From& x) { copy_into(into, x); };
 template <class T>

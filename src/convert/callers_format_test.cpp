@@ -276,7 +276,7 @@ TEST_F(CallersFormat, encodes_each_header_once) {
   }
 }
 
-TEST_F(CallersFormat, edit_reads_and_checks_the_header_once) {
+TEST_F(CallersFormat, edit_parses_the_old_and_the_new_header_once_each) {
   const Model before = source();
   converted(before, "there.toy");
   toy::parsed = 0;
@@ -291,15 +291,16 @@ TEST_F(CallersFormat, edit_reads_and_checks_the_header_once) {
   EXPECT_TRUE(found->has_same_tensors());
 }
 
-TEST_F(CallersFormat, is_finished_with_the_checksum_of_its_data) {
+TEST_F(CallersFormat, header_gets_the_checksum_of_the_data) {
   converted(source(), "there.toy");
   const auto file = read_file(folder_ / "there.toy");
   EXPECT_EQ(load_le<std::uint64_t>(Bytes(file).subspan(16)), crc64nvme(bytes_of("01234567abc01234567")));
 }
 
-// The first tensor begins where the header ends, and is copied in several pieces. The checksums of pieces and
-// of holes are taken in another order than that of the file.
-TEST_F(CallersFormat, is_finished_with_the_checksum_of_many_pieces) {
+// The first tensor begins where the header ends, and is copied in several pieces. The other tensors are
+// separated by holes. Several threads copy the pieces in any order, but the header stores the checksum of the
+// tensors in file order, without the holes.
+TEST_F(CallersFormat, header_gets_the_checksum_of_data_in_many_pieces) {
   constexpr std::uint64_t alignment = std::uint64_t{128} << 10;
   formats_[0].max_alignment = alignment;
   const std::string large(std::size_t{1} << 20, 'd');

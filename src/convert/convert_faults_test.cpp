@@ -114,7 +114,7 @@ class FailingConversion : public ::testing::Test {
       if (fault) port.fail_at(fault->first, counts[fault->first] + fault->second, cause);
       run.done = convert(source, folder / each_case.target, each_case.options, each_case.apply);
       for (const auto call : all_calls) run.calls[call] = port.count(call) - counts[call];
-      EXPECT_EQ(port.open_files(), open_before) << "handles are left open";
+      EXPECT_EQ(port.open_files(), open_before) << "the conversion closes all handles that it opens";
     }
     EXPECT_EQ(port.open_files(), 0);
     EXPECT_EQ(port.open_queues(), 0);
@@ -144,8 +144,8 @@ class FailingConversion : public ::testing::Test {
       const bool is_new = written != expected.end() && written->second == bytes;
       EXPECT_TRUE(is_old || is_new) << name
                                     << (old == run.before.end() && written == expected.end()
-                                            ? " is left behind"
-                                            : " is neither the old file nor the new one");
+                                            ? " is removed after a failure"
+                                            : " is the old or the new file");
     }
   }
 };
@@ -173,7 +173,7 @@ TEST_F(FailingConversion, leaves_the_old_or_new_file) {
         const auto bad = run(each_case, std::pair(call, nth), std::errc::io_error);
         expect_old_or_new(bad, good.after);
         if (bad.done) {
-          EXPECT_TRUE(bad.after == good.after) << "reported success";
+          EXPECT_TRUE(bad.after == good.after) << "a conversion that reports success writes all files";
           continue;
         }
         ++failed;

@@ -68,7 +68,7 @@ class Killed : public ::testing::Test {
   // other bytes.
   int read_target_version() {
     const auto now = read_file(target_);
-    EXPECT_TRUE(now == contents_[0] || now == contents_[1]) << "is neither the old nor the new file";
+    EXPECT_TRUE(now == contents_[0] || now == contents_[1]) << "the target is the old or the new file";
     return now == contents_[0] ? 0 : 1;
   }
 
@@ -79,10 +79,10 @@ class Killed : public ::testing::Test {
     ASSERT_TRUE(verified) << to_string(verified.error());
     const auto seal = read_file(folder_ / "t.irpa.htseal");
     const auto sealed = seal == seals_[0] ? 0 : 1;
-    EXPECT_TRUE(seal == seals_[0] || seal == seals_[1]) << "is neither the old nor the new seal";
+    EXPECT_TRUE(seal == seals_[0] || seal == seals_[1]) << "the seal is the old or the new seal";
     EXPECT_EQ(verified->is_intact(), sealed == after);
     EXPECT_TRUE(sealed == after || (after == before && sealed == 1 - before))
-        << "a new file has the old seal";
+        << "a new file has the new seal";
     between_ += static_cast<int>(sealed != after);
   }
 
@@ -126,8 +126,8 @@ TEST_F(Killed, at_200_random_times_leaves_the_old_or_new_file) {
     renewed += static_cast<int>(after != before);
     before = after;
   }
-  EXPECT_LT(finished, kills) << "no process was killed during its work";
-  EXPECT_GE(renewed, finished) << "a finished process did not replace the file";
+  EXPECT_LT(finished, kills) << "some processes are killed during their work";
+  EXPECT_GE(renewed, finished) << "a finished process has replaced the file";
   expect_no_temporary_files();
 }
 
@@ -149,7 +149,7 @@ TEST_F(KilledAtCalls, leaves_the_old_or_new_file_and_no_temporary_files) {
       finished = convert_in_child(1 - before, nameless, call);
       const int after = read_target_version();
       expect_matching_seal_or_reported_mismatch(before, after);
-      EXPECT_TRUE(!finished || after != before) << "a finished process did not replace the file";
+      EXPECT_TRUE(!finished || after != before) << "a finished process has replaced the file";
       expect_no_temporary_files();
     }
     EXPECT_GT(call, 20);

@@ -129,7 +129,7 @@ TEST_F(ConvertPairs, keep_unusual_names) {
       expect_round_trip(model, to, "names");
       const auto reopened = Model::open(folder_ / ("names." + to)).value();
       EXPECT_EQ(testing::names_of(reopened.catalog()), testing::names_of(model.catalog()))
-          << "the order of the tensors changed";
+          << "the order of the tensors is kept";
     }
   }
 }
@@ -261,7 +261,7 @@ TEST(AnyModels, round_trip_through_every_format_that_can_hold_them) {
     model.expect_round_trips();
     round_trips += model.round_trips;
   }));
-  EXPECT_GT(round_trips, 30) << "too few models were converted";
+  EXPECT_GT(round_trips, 30) << "many models are converted";
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ class ConvertPairs : public TestModels {
       const Entry entry = before[i];
       const auto found =
           holds_one_tensor(after.format()) ? std::optional<std::size_t>(0) : after.find(entry.name);
-      ASSERT_TRUE(found) << "missing: " << entry.name;
+      ASSERT_TRUE(found) << entry.name << " is kept";
       const Entry other = after[*found];
       const bool is_reordered = entry.byte_order != other.byte_order || entry.order != other.order;
       if (!is_reordered) {
@@ -128,7 +128,7 @@ class ConvertPairs : public TestModels {
       // Keys that describe the layout of the old file are not kept.
       if (!other && describes_layout({key, value})) continue;
       ++expected_keys;
-      ASSERT_TRUE(other) << "missing: " << key;
+      ASSERT_TRUE(other) << key << " is kept";
       EXPECT_EQ(other->type(), value.type()) << key;
       EXPECT_TRUE(std::ranges::equal(other->bytes(), value.bytes())) << key;
     }
@@ -155,7 +155,7 @@ class ConvertPairs : public TestModels {
     // tensor after the file.
     std::filesystem::create_directories(folder_ / "back");
     const auto back = converted(intermediate->model, format, "back/" + stem);
-    ASSERT_TRUE(back) << "cannot convert back";
+    ASSERT_TRUE(back) << "the converted model can be converted back";
     auto lost_tensors = intermediate->lost_tensors;
     lost_tensors.insert(back->lost_tensors.begin(), back->lost_tensors.end());
     auto lost_keys = intermediate->lost_keys;

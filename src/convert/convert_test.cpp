@@ -95,7 +95,7 @@ TEST_F(Converting, keeps_one_tensor_in_every_format) {
     EXPECT_EQ(model.catalog()[0].name, "big");
     EXPECT_EQ(ht::hash(model, {.per_tensor = true}).value().tensors[0], expected);
   }
-  EXPECT_TRUE(ht::verify(open(folder_ / "big.ht"))) << "the checksum does not match the data";
+  EXPECT_TRUE(ht::verify(open(folder_ / "big.ht"))) << "the checksum in the header matches the data";
 }
 
 TEST_F(Converting, losses_are_allowed) {
@@ -389,7 +389,7 @@ TEST_F(Resharding, checked_plan_lists_the_files_that_apply_removes) {
   EXPECT_EQ(done->seal, set_ / "m-00001-of-00002.gguf.htseal");
 }
 
-TEST_F(Resharding, into_one_file_removes_the_old_index) {
+TEST_F(Resharding, into_one_shard_removes_the_old_index_and_the_old_shards) {
   write_old(".safetensors");
   const auto done = convert(open(folder_ / "small.safetensors"), set_ / "m.safetensors", {.shard_bytes = 100},
                             {.if_exists = IfExists::replace})
@@ -408,7 +408,7 @@ TEST_F(Resharding, keeps_files_that_the_old_index_does_not_name) {
     return check_plan(plan.value(), source, {.if_exists = IfExists::replace}).value().removed().size();
   };
   EXPECT_EQ(removed(8), 3U);
-  EXPECT_EQ(removed(0), 0U) << "one file does not replace a set";
+  EXPECT_EQ(removed(0), 0U) << "without shard_bytes, no shard is removed";
   write_file(set_ / "m.safetensors.index.json", "not an index");
   EXPECT_EQ(removed(8), 0U) << "an invalid index names no files";
   std::filesystem::remove(set_ / "m.safetensors.index.json");
@@ -559,7 +559,7 @@ TEST_F(Converting, equals_the_bytes_written_by_iree) {
   HT_SHARED_OR_SKIP(corpus, "corpus/irpa/iree");
   for (const std::string name : {"empty", "single", "multiple", "mixed"}) {
     const auto target = folder_ / (name + ".irpa");
-    const auto done = convert(open(corpus / (name + ".irpa")), target, {.tensor_notes = false});
+    const auto done = convert(open(corpus / (name + ".irpa")), target, {.describe_types = false});
     ASSERT_TRUE(done) << name << to_string(done.error());
     EXPECT_TRUE(read_file(target) == read_file(corpus / (name + ".irpa"))) << name;
   }

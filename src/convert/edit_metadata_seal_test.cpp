@@ -16,7 +16,7 @@ TEST_F(EditMeta, updates_the_seal) {
   EXPECT_FALSE(edit(gguf_, {{.key = "general.name", .value = "w"}})->seal);
   for (const auto algorithm : all_hash_algorithms) {
     const auto sealed = ht::seal(*Model::open(gguf_), {.algorithm = algorithm, .force = true}).value();
-    EXPECT_FALSE(edit(gguf_, {})->seal) << "nothing was written";
+    EXPECT_FALSE(edit(gguf_, {})->seal) << "an edit without a change writes no seal";
     // An edit that fits before the data, one that moves the data, and one that moves it by more than a chunk
     // of the seal.
     for (const std::size_t length : {3U, 5000U, 5'000'000U}) {
@@ -31,8 +31,8 @@ TEST_F(EditMeta, updates_the_seal) {
     ASSERT_TRUE(edit(gguf_, {{.key = "general.name", .value = "x"}}));
     EXPECT_EQ(compare_with_seal(gguf_).value().verdict, Verification::Verdict::intact);
   }
-  EXPECT_FALSE(edit(big_, {{.key = "general.name", .value = "x"}})->seal)
-      << "the seal is that of another file";
+  EXPECT_FALSE(edit(big_endian_gguf_, {{.key = "general.name", .value = "x"}})->seal)
+      << "a file without a seal gets none";
 }
 
 TEST_F(EditMeta, updates_the_seal_of_a_set) {
@@ -130,7 +130,7 @@ TEST_F(EditMeta, killed_at_any_call_can_be_completed) {
     const auto found = compare_with_seal(gguf_).value();
     if (!found.is_intact()) {
       ++halfway;
-      EXPECT_EQ(now, before) << "the old file beside the new seal";
+      EXPECT_EQ(now, before) << "the new seal gets its name before the new file";
     }
     ASSERT_TRUE(edit(gguf_, edits, true));
     EXPECT_EQ(read_file(gguf_), after);

@@ -18,7 +18,7 @@ namespace {
 using testing::all_values;
 
 TEST_F(EditMeta, sets_and_removes_keys_and_keeps_the_data) {
-  for (const auto& path : {safetensors_, gguf_, big_}) {
+  for (const auto& path : {safetensors_, gguf_, big_endian_gguf_}) {
     const auto before = read_file(path);
     const std::string key(catalog_of(before).metadata()[0].key);
     const auto set = edit(path, {{.key = key, .value = "x\u00e9\""}});
@@ -33,13 +33,14 @@ TEST_F(EditMeta, sets_and_removes_keys_and_keeps_the_data) {
     expect_same_data(path, before);
   }
   EXPECT_EQ(catalog_of(read_file(gguf_)).metadata().find("llama.block_count")->unsigned_integer(), 22U);
-  EXPECT_EQ(catalog_of(read_file(big_)).metadata().find("llama.block_count")->unsigned_integer(), 22U);
-  EXPECT_EQ(catalog_of(read_file(big_))[0].byte_order, ByteOrder::big);
+  EXPECT_EQ(catalog_of(read_file(big_endian_gguf_)).metadata().find("llama.block_count")->unsigned_integer(),
+            22U);
+  EXPECT_EQ(catalog_of(read_file(big_endian_gguf_))[0].byte_order, ByteOrder::big);
   expect_no_temporary_files();
 }
 
 TEST_F(EditMeta, reuses_freed_header_space) {
-  for (const auto& path : {safetensors_, gguf_, big_}) {
+  for (const auto& path : {safetensors_, gguf_, big_endian_gguf_}) {
     const auto before = read_file(path);
     const std::string key(catalog_of(before).metadata()[0].key);
     const std::string value(*catalog_of(before).metadata().find(key)->text());
@@ -52,7 +53,7 @@ TEST_F(EditMeta, reuses_freed_header_space) {
 
 TEST_F(EditMeta, moves_the_data_if_allowed) {
   const Edits longer{{.key = "new", .value = std::string(2000, 'n')}};
-  for (const auto& path : {safetensors_, gguf_, big_}) {
+  for (const auto& path : {safetensors_, gguf_, big_endian_gguf_}) {
     const auto before = read_file(path);
     const auto refused = edit(path, longer);
     ASSERT_FALSE(refused);
@@ -74,7 +75,7 @@ TEST_F(EditMeta, moves_the_data_if_allowed) {
 }
 
 TEST_F(EditMeta, does_not_write_without_changes) {
-  for (const auto& path : {safetensors_, gguf_, big_}) {
+  for (const auto& path : {safetensors_, gguf_, big_endian_gguf_}) {
     EXPECT_FALSE(edit(path, {})->changed);
     EXPECT_FALSE(edit(path, {{.key = "k", .value = "v"}, {.key = "k"}})->changed);
   }
@@ -82,14 +83,14 @@ TEST_F(EditMeta, does_not_write_without_changes) {
   EXPECT_EQ(port_.count(Call::create_nameless) + port_.count(Call::create), 0);
 }
 
-TEST_F(EditMeta, does_not_read_past_the_header_with_large_padding) {
+TEST_F(EditMeta, reads_only_the_beginning_of_a_header_with_large_padding) {
   const auto path = folder_ / "aligned.gguf";
   constexpr std::uint64_t alignment = 1 << 16;
   ASSERT_TRUE(convert(Model::open(gguf_).value(), path, {.alignment = alignment}));
   ASSERT_EQ(Model::open(path)->catalog()[0].offset, alignment);
   port_.set_max_bytes(4096);
   EXPECT_FALSE(edit(path, {{.key = "llama.block_count", .value = "22"}})->changed);
-  EXPECT_EQ(port_.count(Call::read_at), 1) << "reads beyond the first 4096 bytes";
+  EXPECT_EQ(port_.count(Call::read_at), 1) << "only the first 4096 bytes are read";
   EXPECT_EQ(port_.count(Call::map), 0);
   port_.set_max_bytes(UINT64_MAX);
   EXPECT_TRUE(edit(path, {{.key = "llama.block_count", .value = "23"}})->changed);
@@ -250,7 +251,7 @@ TEST_F(EditMeta, file_is_not_replaced_during_the_edit) {
   const auto other = gguf_file(std::endian::big);
   port_.before_each([&](Call call, int nth) {
     if (call != Call::sync || nth != 0) return;
-    std::filesystem::rename(big_, gguf_);
+    std::filesystem::rename(big_endian_gguf_, gguf_);
   });
   const auto refused = edit(gguf_, {{.key = "general.name", .value = "x"}});
   ASSERT_FALSE(refused);

@@ -47,7 +47,7 @@ class EditMeta : public ::testing::Test {
   EditMeta() {
     write_file(safetensors_, safetensors_file(json, 20'000));
     write_file(gguf_, gguf_file(std::endian::little));
-    write_file(big_, gguf_file(std::endian::big));
+    write_file(big_endian_gguf_, gguf_file(std::endian::big));
   }
 
   Result<EditReport> edit(const std::filesystem::path& path, const Edits& edits, bool grow = false) {
@@ -84,7 +84,7 @@ class EditMeta : public ::testing::Test {
   TemporaryFolder folder_;
   std::filesystem::path safetensors_ = folder_ / "m.safetensors";
   std::filesystem::path gguf_ = folder_ / "m.gguf";
-  std::filesystem::path big_ = folder_ / "big.gguf";
+  std::filesystem::path big_endian_gguf_ = folder_ / "big.gguf";
   FaultyPort port_;
 };
 

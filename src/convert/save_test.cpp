@@ -224,7 +224,7 @@ TEST_F(Saving, copies_mapped_tensors_from_their_file) {
   write_file(folder_ / "other", testing::shard_file({"c", "d"}));
   std::filesystem::rename(folder_ / "other", folder_ / "m.safetensors");
   EXPECT_EQ(copied(bytes("from the mapping", model.storage("b").value(), 4)), 0U)
-      << "another file has the name";
+      << "no byte is copied from a new file with the name of the mapped file";
 }
 
 TEST_F(Saving, does_not_open_the_file_of_a_range_without_bytes) {
@@ -271,7 +271,7 @@ TEST_F(Saving, saved_size_matches_the_shape) {
       {.name = "t", .encoding = find_encoding("Q4_0").value().tag, .dims = {1, 31}, .data = five}};
   for (const std::string extension : {"safetensors", "gguf", "irpa", "ht", "npy"}) {
     for (const auto tensors : {std::span(dense), std::span(blocks), std::span(uneven)}) {
-      const auto done = save(folder_ / ("t." + extension), tensors, {.convert = {.tensor_notes = false}});
+      const auto done = save(folder_ / ("t." + extension), tensors, {.convert = {.describe_types = false}});
       ASSERT_FALSE(done) << extension;
       EXPECT_EQ(done.error().code(), ErrorCode::size_mismatch) << to_string(done.error());
       EXPECT_EQ(done.error().rule(), "saved_size_matches_the_shape");

@@ -51,7 +51,7 @@ Result<void> write_ht(const std::filesystem::path& path, const format_ht::Header
 Result<bool> write_pieces(const PlannedFile& file, const Pieces& pieces, io::AtomicFile& target,
                           const CopyOptions& options) {
   HT_TRY(pieces.is_dense ? target.allocate(file.bytes) : target.resize(file.bytes));
-  std::uint64_t end = pieces.first;
+  std::uint64_t end = pieces.min_offset;
   bool is_whole = true;
   const auto leave_hole = [&](std::uint64_t until) {
     if (until == end) return;
@@ -104,11 +104,12 @@ Result<void> write(const std::filesystem::path& path, const EncodedFile& file, c
                    const WriteOptions& options) {
   if (file.header.size() > file.file_bytes) {
     return fail(
-        Error(ErrorCode::size_mismatch, "file_is_longer_than_its_header",
+        Error(ErrorCode::size_mismatch, "file_contains_its_header",
               format_text("the header has {} bytes but the file has {}", file.header.size(), file.file_bytes))
             .with_hint("pass the EncodedFile that encode returned"));
   }
-  return write_file(path, file, {.source = source, .first = file.header.size(), .bytes = file.file_bytes}, {},
+  return write_file(path, file,
+                    {.source = source, .min_offset = file.header.size(), .bytes = file.file_bytes}, {},
                     options);
 }
 

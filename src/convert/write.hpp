@@ -13,8 +13,8 @@ struct Pieces {
   const DataSource& source;
   /// Offset of the data in the file; offsets of pieces are relative to it.
   std::uint64_t begin = 0;
-  /// The first byte of the data that a piece may cover; it is not 0 if the header is part of the data.
-  std::uint64_t first = 0;
+  /// The minimum offset of a piece: the size of the header if `begin` is 0, else 0.
+  std::uint64_t min_offset = 0;
   std::uint64_t bytes = 0;
   /// Whether disk space is allocated for all of the data, because the pieces leave no hole.
   bool is_dense = false;

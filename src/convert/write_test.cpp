@@ -195,7 +195,7 @@ TEST_F(Writing, can_be_stopped_within_a_piece) {
                                  : write(path_, dtype_info<U8>(), dims, data, options);
     ASSERT_FALSE(done);
     EXPECT_EQ(done.error().code(), ErrorCode::cancelled);
-    EXPECT_EQ(done.error().message(), "stopped: 1048576 of 8388608 bytes written, no file changed");
+    EXPECT_EQ(done.error().message(), "stopped: 1048576 of 8388608 bytes written; the target is unchanged");
     EXPECT_EQ(port.count(Call::write_at), 1);
     EXPECT_TRUE(folder_.names().empty());
   }
@@ -294,7 +294,7 @@ TEST_F(Writing, holes_of_encoded_files_are_sparse) {
   EXPECT_LT(disk.st_blocks * 512, 1 << 20);
 }
 
-TEST_F(Writing, pieces_of_encoded_files_do_not_change_the_header) {
+TEST_F(Writing, pieces_of_encoded_files_are_in_order_between_header_and_end) {
   const auto data = bytes_of("abcd");
   for (const auto& pieces :
        {std::vector<DataPiece>{{7, data}}, std::vector<DataPiece>{{0, {}}},
@@ -307,14 +307,16 @@ TEST_F(Writing, pieces_of_encoded_files_do_not_change_the_header) {
   }
 }
 
-TEST_F(Writing, file_is_longer_than_its_header) {
+TEST_F(Writing, file_contains_its_header) {
   auto file = small_file();
   file.file_bytes = 7;
   const auto done = write(path_, file, source_of({}));
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code(), ErrorCode::size_mismatch);
-  EXPECT_EQ(done.error().rule(), "file_is_longer_than_its_header");
+  EXPECT_EQ(done.error().rule(), "file_contains_its_header");
   EXPECT_TRUE(folder_.names().empty());
+  file.file_bytes = file.header.size();
+  EXPECT_TRUE(write(path_, file, source_of({}))) << "a file may consist of its header";
 }
 
 TEST_F(Writing, every_failing_call_leaves_no_encoded_file) {

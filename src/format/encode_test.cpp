@@ -92,12 +92,12 @@ TEST(Encode, every_catalog_round_trips_or_is_refused) {
   }
 }
 
-TEST(Encode, shared_block_size_is_a_power_of_two) {
+TEST(Encode, disk_block_size_is_a_power_of_two) {
   for (const auto format : format_names()) {
     const auto encoded =
-        encode(format, std::move(CatalogBuilder(format)).build().value(), {.block_bytes = 4095});
+        encode(format, std::move(CatalogBuilder(format)).build().value(), {.disk_block_bytes = 4095});
     ASSERT_FALSE(encoded);
-    EXPECT_EQ(encoded.error().rule(), "shared_block_size_is_a_power_of_two") << format;
+    EXPECT_EQ(encoded.error().rule(), "disk_block_size_is_a_power_of_two") << format;
   }
 }
 

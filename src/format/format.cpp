@@ -153,9 +153,9 @@ Result<EncodedFile> encode(const Format& format, const Catalog& catalog, const E
                         format_text("alignment {} is not a power of two", layout.alignment))
                       .with_hint("use 64 or 4096"));
     }
-    if (layout.block_bytes != 0 && !std::has_single_bit(layout.block_bytes)) {
-      return fail(Error(ErrorCode::misaligned, "shared_block_size_is_a_power_of_two",
-                        format_text("disk block size {} is not a power of two", layout.block_bytes))
+    if (layout.disk_block_bytes != 0 && !std::has_single_bit(layout.disk_block_bytes)) {
+      return fail(Error(ErrorCode::misaligned, "disk_block_size_is_a_power_of_two",
+                        format_text("disk block size {} is not a power of two", layout.disk_block_bytes))
                       .with_hint("use 4096"));
     }
     auto encoded = HT_TRY(format.encode(catalog, layout));

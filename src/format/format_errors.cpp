@@ -7,8 +7,8 @@
 namespace ht::inline v1 {
 namespace {
 
-// File systems share data in blocks of this size.
-constexpr std::uint64_t shared_block_bytes = 4096;
+// File systems share data in disk blocks of this size.
+constexpr std::uint64_t disk_block_bytes = 4096;
 // A larger alignment of the old data is assumed to be accidental and is not kept.
 constexpr std::uint64_t max_alignment = std::uint64_t{2} << 20;
 // Free bytes after the new header, for later edits.
@@ -64,13 +64,17 @@ Result<void> check_plain(const Entry& entry, std::string_view format) {
 }
 
 Result<void> check_data_size(const Entry& entry) {
+  const auto encoding = find_encoding(entry.encoding);
   const auto dtype = find_dtype(entry.dtype);
-  if (!dtype || dense_bytes(entry.dims, dtype->bits) == entry.bytes) return {};
-  return fail(Error(ErrorCode::size_mismatch, "data_size_matches_the_shape",
-                    format_text("tensor '{}', {} [{}]: data of {} bytes does not match the shape", entry.name,
-                                dtype->name, fmt::join(entry.dims, ", "), entry.bytes))
-                  .at_tensor(entry.name)
-                  .with_hint("pass the dtype and shape of the data"));
+  if (!encoding && !dtype) return {};
+  const auto bytes = encoding ? block_bytes(entry.dims, *encoding) : dense_bytes(entry.dims, dtype->bits);
+  if (bytes == entry.bytes) return {};
+  return fail(
+      Error(ErrorCode::size_mismatch, "data_size_matches_the_shape",
+            format_text("tensor '{}', {} [{}]: data of {} bytes does not match the shape", entry.name,
+                        encoding ? encoding->name : dtype->name, fmt::join(entry.dims, ", "), entry.bytes))
+          .at_tensor(entry.name)
+          .with_hint("pass the dtype and shape of the data"));
 }
 
 Result<void> check_no_metadata(const Catalog& catalog, std::string_view format) {
@@ -96,7 +100,7 @@ Error incomplete_header(const Format::HeaderEdit& edit, SourceLine where) {
 
 std::uint64_t moved_data_begin(std::uint64_t needed, std::uint64_t old_data_begin) {
   const std::uint64_t alignment = std::uint64_t{1} << std::countr_zero(old_data_begin | max_alignment);
-  const std::uint64_t step = std::max(alignment, shared_block_bytes);
+  const std::uint64_t step = std::max(alignment, disk_block_bytes);
   const std::uint64_t grown = std::max(needed + room_bytes, old_data_begin + 1);
   return old_data_begin + (grown - old_data_begin + step - 1) / step * step;
 }

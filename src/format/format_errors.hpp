@@ -58,12 +58,12 @@ template <class... Args>
       .with_hint(hint);
 }
 
-/// `would_lose` unless the tensor is typed, dense, row-major, little-endian and without a note. If a format
-/// can store one of these, such as big-endian data, its encoder passes a copy of the entry in which it has
-/// reset that member. `format` is the name for the message.
+/// `would_lose` if the tensor is untyped, encoded in blocks, column-major or big-endian, or has a note. An
+/// encoder whose format can store one of these properties, such as big-endian data, first resets the member
+/// in a copy of the entry and passes the copy. `format` is the name for the message.
 [[nodiscard]] Result<void> check_plain(const Entry& entry, std::string_view format);
 
-/// `size_mismatch` unless the data of a dense tensor has the size of its dtype and shape. The size of a
+/// `size_mismatch` unless the tensor has the size of its dtype or block encoding and its shape. The size of a
 /// user-defined dtype is not known here, so any size is accepted.
 [[nodiscard]] Result<void> check_data_size(const Entry& entry);
 

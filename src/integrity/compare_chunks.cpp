@@ -16,8 +16,8 @@ namespace {
 class SealComparison {
  public:
   SealComparison(const Seal& seal, io::MappedFiles files, std::span<const std::filesystem::path> paths,
-                 MissingFiles missing)
-      : seal_(seal), files_(files), paths_(paths), missing_(missing), regions_(seal) {
+                 MissingFiles missing, std::optional<std::uint32_t> requested)
+      : seal_(seal), files_(files), paths_(paths), missing_(missing), requested_(requested), regions_(seal) {
     found_.algorithm = seal.algorithm;
   }
 
@@ -102,7 +102,7 @@ class SealComparison {
     const std::uint64_t sealed_bytes = seal_.files[file].bytes;
     const std::uint64_t size = actual_bytes(file);
     if (files_[file] == nullptr) {
-      if (missing_ == MissingFiles::skipped) return;
+      if (missing_ == MissingFiles::skipped && file != requested_) return;
       raise(Verification::Verdict::missing, file);
       add_missing(file, 0);
       return;
@@ -191,6 +191,7 @@ class SealComparison {
   io::MappedFiles files_;
   std::span<const std::filesystem::path> paths_;
   MissingFiles missing_;
+  std::optional<std::uint32_t> requested_;
   SealRegions regions_;
   std::vector<Row> rows_;
   Verification found_;
@@ -241,8 +242,9 @@ Result<bool> is_zero(io::MappedFile& file, std::uint64_t offset, std::uint64_t b
 
 Result<Verification> compare(const Seal& seal, io::MappedFiles files,
                              std::span<const std::filesystem::path> paths, const VerifyOptions& options,
-                             MissingFiles missing) {
-  return without_bad_alloc([&] { return SealComparison(seal, files, paths, missing).run(options); });
+                             MissingFiles missing, std::optional<std::uint32_t> requested) {
+  return without_bad_alloc(
+      [&] { return SealComparison(seal, files, paths, missing, requested).run(options); });
 }
 
 Result<std::optional<Format::OwnChecksum>> own_checksum(const io::Source& file,

@@ -14,11 +14,12 @@ namespace ht::inline v1 {
 enum class MissingFiles : bool { reported, skipped };
 
 /// Compares files with a seal. `files` has one entry per file of the seal, null if it is missing; `paths` are
-/// their paths.
+/// their paths. The file with the number `requested` is reported if it is missing, whatever `missing` is.
 [[nodiscard]] Result<Verification> compare(const Seal& seal, io::MappedFiles files,
                                            std::span<const std::filesystem::path> paths,
                                            const VerifyOptions& options,
-                                           MissingFiles missing = MissingFiles::reported);
+                                           MissingFiles missing = MissingFiles::reported,
+                                           std::optional<std::uint32_t> requested = std::nullopt);
 
 /// Returns the checksum in the header; nullopt if the format has no checksum or this file has none. `more`
 /// are formats of the caller in addition to those of the library. Errors are those of `Source::read` and

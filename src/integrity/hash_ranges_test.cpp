@@ -135,7 +135,7 @@ TEST_F(HashRanges, reports_a_file_truncated_while_hashing) {
 
 TEST_F(HashRanges, survives_each_call_that_fails_once) {
   for (const bool cold : {false, true}) {
-    for (const auto call : {Call::stat, Call::advise, Call::cached, Call::submit, Call::complete,
+    for (const auto call : {Call::stat, Call::advise, Call::cached, Call::submit, Call::completed_read,
                             Call::read_at, Call::reopen_direct, Call::direct_alignment, Call::read_queue}) {
       for (int nth = 0; nth < 3; ++nth) {
         if (cold) make_cold();

@@ -43,8 +43,8 @@ Result<void> check_may_replace(const SealLocation& location, const std::vector<P
   const auto before = read_seal(location.seal, &port);
   if (!before) {
     const auto code = before.error().code();
-    // A damaged seal names no other model, so it may be replaced. Unless `options.force` is set, `seal` has
-    // refused a damaged seal before.
+    // The names in a damaged seal cannot be trusted, so the seal does not protect another model and may be
+    // replaced. Without `force`, `ht::seal` refuses a damaged seal before it calls this function.
     if (code == ErrorCode::not_sealed || code == ErrorCode::bad_seal) return {};
     return fail(before.error());
   }
@@ -67,7 +67,7 @@ Error damage_error(const Error& found, ErrorCode code, const std::optional<Path>
   const auto outcome = old_seal
                            ? format_text("the seal '{}' was kept", to_utf8(old_seal->filename().string()))
                            : "no seal was written";
-  return Error(code, "seal_shows_no_damage", format_text("{}; {}", found.message(), outcome))
+  return Error(code, "sealed_files_are_undamaged", format_text("{}; {}", found.message(), outcome))
       .at_path(found.path())
       .at_tensor(found.tensor())
       .with_hint(
@@ -228,7 +228,7 @@ Result<SealedModel> write_seal(const UnwrittenSeal& unwritten, io::Port& port) {
   return sealed;
 }
 
-Result<SealedModel> seal_unchecked(const Model& model, const SealOptions& options) {
+Result<SealedModel> make_and_write_seal(const Model& model, const SealOptions& options) {
   return write_seal(HT_TRY(make_seal(model, options, {})), *ModelAccess::state(model).port);
 }
 
@@ -272,16 +272,16 @@ Result<SealedModel> seal(const Model& model, const SealOptions& options) {
     const bool is_of_set =
         state.index || state.paths.size() > 1 || parse_numbered_name(member.filename().string());
     const auto lock = HT_TRY(SetLock::recover_and_lock(is_of_set, member, *state.port));
-    if (options.force) return seal_unchecked(model, options);
+    if (options.force) return make_and_write_seal(model, options);
     auto paths = state.paths;
     if (state.index) paths.push_back(*state.index);
     const auto found = find_seal(state.opened, state.formats, *state.port);
     const bool is_named = found && std::ranges::any_of(paths, [&](const Path& path) {
                             return found->number_of(path).has_value();
                           });
-    // A seal of other files does not apply to these files. `make_seal` refuses to replace it while the other
-    // files exist.
-    if (found && !is_named) return seal_unchecked(model, options);
+    // A seal of other files does not apply to these files, so there is nothing to compare. `make_seal`
+    // refuses to replace that seal while the other files exist.
+    if (found && !is_named) return make_and_write_seal(model, options);
     if (!found) {
       if (found.error().code() == ErrorCode::bad_seal) {
         return fail(damage_error(found.error(), ErrorCode::bad_seal, Path(found.error().path())));
@@ -295,7 +295,7 @@ Result<SealedModel> seal(const Model& model, const SealOptions& options) {
         HT_TRY(check_undamaged(compare_with_own_checksum(*files[0], *own, {.work = options.work}),
                                std::nullopt));
       }
-      return seal_unchecked(model, options);
+      return make_and_write_seal(model, options);
     }
     HT_TRY(check_may_replace(seal_location_of(state.opened, state.formats, *state.port), paths, *state.port));
     const auto check = [&] {

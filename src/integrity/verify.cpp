@@ -31,8 +31,8 @@ constexpr std::array<VerdictFacts, 7> verdicts{{
     {"intact"},
     {"headers_match"},
     {"damaged"},
-    {"grown", ErrorCode::trailing_bytes, "has bytes after its sealed end:"},
-    {"truncated", ErrorCode::truncated, "is shorter than its sealed size: bytes missing"},
+    {"grown", ErrorCode::trailing_bytes, "has extra bytes"},
+    {"truncated", ErrorCode::truncated, "is truncated: bytes missing"},
     {"replaced", ErrorCode::checksum_mismatch,
      "differs from its seal in every byte range: checksum mismatch"},
     {"missing", ErrorCode::missing_shard, "does not exist: bytes missing"},
@@ -51,11 +51,13 @@ std::string range_text(const Verification::BadRange& range) {
                      byte_range_text(range.offset, range.bytes));
 }
 
-// Opens the files of the seal. Missing files are null and are reported later; `only` opens a single file.
-Result<io::Sources> open_files(const FoundSeal& found, std::optional<std::uint32_t> only, io::Port& port) {
+// Opens the files of the seal; if `requested` has a value, only the file with this number. Files that are
+// missing or not requested are null.
+Result<io::Sources> open_files(const FoundSeal& found, std::optional<std::uint32_t> requested,
+                               io::Port& port) {
   io::Sources sources(found.paths.size());
   for (std::uint32_t i = 0; i < sources.size(); ++i) {
-    if (only && *only != i) continue;
+    if (requested && *requested != i) continue;
     auto opened = io::FileSource::open(found.view.current_path(found.paths[i]), port);
     if (opened) {
       sources[i] = *std::move(opened);
@@ -66,13 +68,15 @@ Result<io::Sources> open_files(const FoundSeal& found, std::optional<std::uint32
   return sources;
 }
 
+// The file with the number `requested` is reported if it is missing.
 Result<Verification> compare_with_seal(const FoundSeal& found, io::MappedFiles files,
-                                       const VerifyOptions& options) {
+                                       const VerifyOptions& options,
+                                       std::optional<std::uint32_t> requested = std::nullopt) {
   auto verification =
       HT_TRY(compare(found.seal, files, found.paths, options,
-                     found.covers_other_files ? MissingFiles::skipped : MissingFiles::reported));
+                     found.covers_other_files ? MissingFiles::skipped : MissingFiles::reported, requested));
   verification.seal = found.location.seal;
-  // A file and its seal may be renamed together. If every byte differs and the name does too, the seal
+  // A file and its seal may be renamed together. If no chunk matches and the name differs too, the seal
   // belongs to another file.
   const auto& file = found.location.file;
   if (verification.verdict == Verification::Verdict::replaced && file && found.seal.files.size() == 1 &&
@@ -87,11 +91,11 @@ Result<Verification> compare_with_seal(const FoundSeal& found, io::MappedFiles f
   return verification;
 }
 
-// Verifies a file by the checksum in its own header. Fails with `no_seal` if the header has no checksum.
+// Verifies a file by the checksum in its own header.
 Result<Verification> verify_by_own_checksum(io::MappedFile& file, std::span<const Format> formats,
-                                            const Error& no_seal, const VerifyOptions& options) {
+                                            const Error& error_if_no_checksum, const VerifyOptions& options) {
   const auto own = HT_TRY(own_checksum(file.source(), formats));
-  if (!own) return fail(no_seal);
+  if (!own) return fail(error_if_no_checksum);
   return compare_with_own_checksum(file, *own, options);
 }
 
@@ -148,7 +152,7 @@ Result<void> verify_headers(const ModelState& state, const WorkOptions& work) {
   const auto open = state.mapped->files();
   std::vector<io::MappedFile*> files(found.paths.size());
   for (std::size_t i = 0; i < open.size(); ++i) files[HT_TRY(found.number_of(state.paths[i]))] = open[i];
-  // The index is not open, and a missing external file has no header.
+  // Skips missing files: the index is not open here, and a missing external file has no header to compare.
   return HT_TRY(compare(found.seal, files, found.paths, {.quick = true, .work = work}, MissingFiles::skipped))
       .result();
 }
@@ -168,7 +172,7 @@ Result<void> validate_bytes(const DigestOf& compute_digest, const Storage::FileB
                             const Seal::Tensor& sealed) {
   const auto found = HT_TRY(compute_digest(sealed.digest.algorithm()));
   if (found == sealed.digest) return {};
-  return fail(Error(ErrorCode::checksum_mismatch, "tensor_matches_its_seal",
+  return fail(Error(ErrorCode::checksum_mismatch, "tensor_matches_its_checksum",
                     format_text("checksum mismatch in tensor '{}', {}", to_utf8(sealed.name),
                                 byte_range_text(range.offset, range.bytes)))
                   .at_path(range.path.native())
@@ -194,24 +198,27 @@ std::string_view to_string(Verification::Part part) noexcept {
 Result<void> Verification::result() const {
   if (is_intact()) return {};
   if (bad.empty()) {
-    return fail(Error(facts_of(verdict).code, "bytes_match_the_seal", "differs from its seal")
+    return fail(Error(facts_of(verdict).code, "files_are_intact", "differs from its seal")
                     .with_hint("download the file again"));
   }
   constexpr std::size_t max_ranges = 10;
   const auto found = std::ranges::find(bad, file, &BadRange::file);
   const auto begin = found == bad.end() ? std::size_t{0} : static_cast<std::size_t>(found - bad.begin());
   const auto& first = bad[begin];
-  std::string message(facts_of(verdict).summary);
-  for (std::size_t i = 0; i < std::min(bad.size(), max_ranges); ++i) {
+  // A missing file of 0 bytes has no range to name.
+  const bool is_empty_file = verdict == Verdict::missing && first.bytes == 0;
+  std::string message(is_empty_file ? "does not exist" : facts_of(verdict).summary);
+  for (std::size_t i = is_empty_file ? 1 : 0; i < std::min(bad.size(), max_ranges); ++i) {
     const auto& range = bad[(begin + i) % bad.size()];
-    message += format_text("{} {}", i == 0 ? " in" : ",", range_text(range));
+    const std::string_view separator = i == 0 ? " in" : is_empty_file && i == 1 ? "; other bad ranges:" : ",";
+    message += format_text("{} {}", separator, range_text(range));
     if (range.file != first.file) message += format_text(" of '{}'", to_utf8(range.file.string()));
   }
   if (bad.size() > max_ranges) {
     const std::size_t others = bad.size() - max_ranges;
     message += format_text(" and {} more range{}", others, others == 1 ? "" : "s");
   }
-  return fail(Error(facts_of(verdict).code, "bytes_match_the_seal", std::move(message))
+  return fail(Error(facts_of(verdict).code, "files_are_intact", std::move(message))
                   .at_path(first.file.native())
                   .at_tensor(first.tensor)
                   .at_offset(first.offset)
@@ -236,17 +243,17 @@ Result<Verification> compare_with_seal(const Path& path, const VerifyOptions& op
       io::MappedFile file(HT_TRY(open_member(is_folder ? model->files()[0] : path, port)));
       return verify_by_own_checksum(file, options.formats, found.error(), options);
     }
-    std::optional<std::uint32_t> only;
+    std::optional<std::uint32_t> requested;
     if (!is_folder) {
       const auto number = found->number_of(path);
       // The path neither exists nor is in the seal: report the failed open.
       if (!number && !stat) HT_TRY(open_member(path, port));
       if (!number) return fail(number.error());
-      if (found->covers_other_files) only = *number;
+      if (found->covers_other_files) requested = *number;
     }
-    if (model && !only) HT_TRY(check_all_sealed(ModelAccess::state(*model), *found));
-    const io::MappedStrategy open(HT_TRY(open_files(*found, only, port)));
-    return compare_with_seal(*found, open.files(), options);
+    if (model && !requested) HT_TRY(check_all_sealed(ModelAccess::state(*model), *found));
+    const io::MappedStrategy open(HT_TRY(open_files(*found, requested, port)));
+    return compare_with_seal(*found, open.files(), options, requested);
   });
 }
 

@@ -57,14 +57,15 @@ Result<std::optional<Source::Rights>> stat_target(const std::filesystem::path& t
   return found->rights;
 }
 
-bool is_ours(std::string_view name, std::string_view suffix) {
+// Whether the name has the prefix of the library and this suffix. Writers in all processes use such names.
+bool has_library_name(std::string_view name, std::string_view suffix) {
   return name.starts_with(temporary_prefix) && name.ends_with(suffix);
 }
 
 bool may_have_journal(const std::filesystem::path& folder, Port& port) {
   const auto names = port.list(folder);
   return !names ||
-         std::ranges::any_of(*names, [](const auto& name) { return is_ours(name, journal_suffix); });
+         std::ranges::any_of(*names, [](const auto& name) { return has_library_name(name, journal_suffix); });
 }
 
 bool is_same_file(const IoResult<FileStat>& a, const IoResult<FileStat>& b) {
@@ -100,7 +101,7 @@ void remove_leftovers(const std::filesystem::path& folder, Port& port) {
   // Journals are checked after the claim: the writer is dead by then, so its journal cannot appear later.
   const auto has_no_journal = [&] { return !may_have_journal(folder, port); };
   for (const auto& name : *names) {
-    if (is_ours(name, temporary_suffix))
+    if (has_library_name(name, temporary_suffix))
       static_cast<void>(remove_abandoned(folder / name, port, has_no_journal));
   }
 }

@@ -120,7 +120,7 @@ TEST_F(Replacing, removes_the_temporary_file_when_abandoned) {
   EXPECT_TRUE(folder_.names().empty());
 }
 
-TEST_F(Replacing, releases_its_lock_after_removing_the_temporary_file) {
+TEST_F(Replacing, ends_its_claim_after_removing_the_temporary_file) {
   without_nameless_files();
   std::vector<Call> calls;
   {
@@ -159,10 +159,11 @@ TEST_F(Replacing, keeps_files_of_live_writers) {
   EXPECT_EQ(folder_.names(), (std::vector<std::string>{"target", "theirs"}));
 }
 
-// Another writer may take the file for a leftover after its creation and before the claim.
-TEST_F(Replacing, retries_if_its_file_was_removed_as_a_leftover) {
+// Another writer takes the file for a leftover and claims it before its creator does. The other writer has
+// then removed the file, or still holds the claim.
+TEST_F(Replacing, retries_if_another_writer_claims_or_removes_its_file) {
   without_nameless_files();
-  for (const bool is_writer_alive : {false, true}) {
+  for (const bool other_holds_the_claim : {false, true}) {
     std::optional<io::FileHandle> other;
     bool once = false;
     port_.before_each([&](Call call, int) {
@@ -171,7 +172,7 @@ TEST_F(Replacing, retries_if_its_file_was_removed_as_a_leftover) {
       ASSERT_TRUE(name.starts_with(".htensor-"));
       other = io::system_port().open(folder_ / name).value();
       ASSERT_TRUE(io::system_port().claim(*other));
-      if (!is_writer_alive) {
+      if (!other_holds_the_claim) {
         ASSERT_TRUE(io::system_port().unlink(folder_ / name));
         ASSERT_TRUE(io::system_port().close(*other));
       }
@@ -180,7 +181,7 @@ TEST_F(Replacing, retries_if_its_file_was_removed_as_a_leftover) {
     EXPECT_TRUE(once);
     EXPECT_EQ(port_.open_files(), 0);
     EXPECT_EQ(target_text(), "newest");
-    if (is_writer_alive) static_cast<void>(io::system_port().close(*other));
+    if (other_holds_the_claim) static_cast<void>(io::system_port().close(*other));
     port_.before_each({});
     ASSERT_TRUE(replace());
     EXPECT_EQ(folder_.names(), std::vector<std::string>{"target"});

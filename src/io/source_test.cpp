@@ -167,7 +167,9 @@ class FileChange : public ::testing::Test {
       change();
     } while (port_.stat(file_->handle()).value().changed_ns == before_.changed_ns);
   }
-  // Returns a source without a path: a rename does not explain a new ctime of such a source.
+  // Returns a source without a path. Without a path, `check_unchanged` cannot distinguish a rename from a
+  // write whose mtime was set back, because each changes only ctime. Therefore it reports a rename as a
+  // change.
   [[nodiscard]] std::shared_ptr<const FileSource> open_by_descriptor() const {
     const int fd = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
     auto file = FileSource::from_fd(fd, port_).value();

@@ -46,8 +46,8 @@ TEST_F(LoadModel, every_call_may_fail_once) {
                                 Call::reopen_direct,
                                 Call::read_queue,
                                 Call::submit,
-                                Call::complete,
-                                Call::await,
+                                Call::completed_read,
+                                Call::wait_for_read,
                                 Call::read_at,
                                 Call::file_system,
                                 Call::available_memory,
@@ -67,8 +67,9 @@ TEST_F(LoadModel, every_call_may_fail_once) {
         port_.clear_faults();
         // These calls have no fallback. Most other calls have one: they query facts, populate pages, prepare
         // direct reads, or create a kernel queue.
-        const bool must_be_reported = call == Call::stat || call == Call::submit || call == Call::complete ||
-                                      call == Call::await || call == Call::drop_cached;
+        const bool must_be_reported = call == Call::stat || call == Call::submit ||
+                                      call == Call::completed_read || call == Call::wait_for_read ||
+                                      call == Call::drop_cached;
         if (happened && must_be_reported) {
           EXPECT_FALSE(done) << static_cast<int>(call) << " at " << nth;
         }
@@ -118,7 +119,7 @@ TEST_F(LoadModel, fault_names_the_tensor) {
 
 TEST_F(LoadModel, a_read_that_fails_names_the_tensor_and_the_cause) {
   sync_and_evict();
-  port_.fail_at(Call::complete, port_.count(Call::complete) + 10, std::errc::io_error);
+  port_.fail_at(Call::completed_read, port_.count(Call::completed_read) + 10, std::errc::io_error);
   const auto failed = ht::load(*model_, options(Strategy::Kind::read));
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().code(), ErrorCode::read_failed);

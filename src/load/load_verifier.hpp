@@ -26,9 +26,9 @@ class LoadVerifier {
   [[nodiscard]] static Result<LoadVerifier> make(const ModelState& model,
                                                  std::span<const std::size_t> tensors);
 
-  /// Checks a piece. Pieces come in any order, except that the pieces of one tensor come in file order.
-  /// `checksum_mismatch` names the first bad chunk. A piece that begins inside a chunk is checked from the
-  /// next chunk on.
+  /// Checks a piece. Pieces come in any order, except that the pieces of one tensor come in file order. A
+  /// chunk is checked if pieces of consecutive calls cover it from its first to its last byte.
+  /// `checksum_mismatch` names the first bad chunk.
   [[nodiscard]] Result<void> take(const io::FileRange& range, Bytes bytes);
   /// Waits until the first `bytes` of the concatenated ranges are in memory.
   using WaitFor = std::function<Result<void>(std::uint64_t bytes)>;

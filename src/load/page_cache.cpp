@@ -62,7 +62,7 @@ Result<std::vector<TensorResidency>> residency(const Model& model, std::size_t f
 Result<std::uint64_t> evict(const Model& model, const NameFilter& filter) {
   return without_bad_alloc([&]() -> Result<std::uint64_t> {
     const auto& state = ModelAccess::state(model);
-    const auto tensors = HT_TRY(ModelAccess::tensors_matching(model, filter, MissingBytes::skipped));
+    const auto tensors = HT_TRY(ModelAccess::tensors_matching(model, filter, MissingBytes::allowed));
     HT_TRY(state.residency->evict(tensors));
     return sum_of(state.residency->ranges_in_files(tensors));
   });

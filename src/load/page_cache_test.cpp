@@ -207,7 +207,7 @@ TEST_F(ResidencyOfModel, is_reported_for_the_bytes_of_an_incomplete_file) {
   EXPECT_EQ(tensors[3].cached_bytes, 0U);
   EXPECT_EQ(tensors[3].bytes, tensor_bytes);
   EXPECT_EQ(tensors[3].residence, TensorResidency::Residence::unbound);
-  // The same bytes are evicted.
+  // `evict` counts the bytes of tensors that the file has.
   EXPECT_EQ(ht::evict(incomplete), tensor_bytes + tensor_bytes / 2);
   if (!testing::is_in_memory(path_)) {
     EXPECT_LE(ht::residency(incomplete).value()[0].cached_bytes.value(), max_folio_bytes);

@@ -25,7 +25,7 @@ using testing::write_file;
 
 using Sealing = testing::SealedModelFile;
 
-TEST(SealFormats, each_round_trips_with_each_algorithm) {
+TEST(SealedFormats, each_round_trips_with_each_algorithm) {
   const testing::TemporaryFolder folder;
   for (const auto format : format_names()) {
     const bool single = format == "ht" || format == "npy";
@@ -53,7 +53,7 @@ TEST(SealFormats, each_round_trips_with_each_algorithm) {
   }
 }
 
-TEST(SealFormats, the_same_tensor_has_the_same_digest_in_each) {
+TEST(SealedFormats, the_same_tensor_has_the_same_digest_in_each) {
   const testing::TemporaryFolder folder;
   for (const std::string format : {"safetensors", "gguf", "irpa", "ht", "npy"}) {
     const bool single = format == "ht" || format == "npy";
@@ -73,7 +73,7 @@ TEST(SealFormats, the_same_tensor_has_the_same_digest_in_each) {
   }
 }
 
-TEST(SealFormats, a_splat_has_the_digest_of_its_expanded_bytes) {
+TEST(SealedFormats, a_splat_has_the_digest_of_its_expanded_bytes) {
   const testing::TemporaryFolder folder;
   write_file(folder / "m.irpa", testing::irpa_file({{.name = "splat", .length = 70'002, .pattern = "ab"},
                                                     {.name = "one", .length = 9, .pattern = "x"},
@@ -112,12 +112,29 @@ TEST_F(Sealing, finds_a_flipped_bit_and_names_the_tensor_and_the_range) {
         {path_, Verification::Part::tensor, "t" + std::to_string(tensor), offsets_[tensor] + begin, bytes}};
     EXPECT_EQ(found.bad, expected);
     const auto refused = ht::verify(Model::open(path_).value());
-    const auto error = testing::refusal(refused, ErrorCode::checksum_mismatch, "bytes_match_the_seal");
+    const auto error = testing::refusal(refused, ErrorCode::checksum_mismatch, "files_are_intact");
     EXPECT_EQ(error.tensor(), "t" + std::to_string(tensor));
     EXPECT_EQ(error.offset(), offsets_[tensor] + begin);
     flip_bit(path_, offsets_[tensor] + at, 3);
   }
   EXPECT_TRUE(verified().is_intact());
+}
+
+TEST_F(Sealing, files_are_intact) {
+  const auto size = std::filesystem::file_size(path_);
+  const auto expect_refused = [&](ErrorCode code) {
+    expect_refusal(verified().result(), code, "files_are_intact");
+  };
+  EXPECT_TRUE(verified().result());
+  std::filesystem::resize_file(path_, size + 10);
+  expect_refused(ErrorCode::trailing_bytes);
+  std::filesystem::resize_file(path_, size);
+  flip_bit(path_, offsets_[1]);
+  expect_refused(ErrorCode::checksum_mismatch);
+  std::filesystem::resize_file(path_, size - 1);
+  expect_refused(ErrorCode::truncated);
+  std::filesystem::remove(path_);
+  expect_refused(ErrorCode::missing_shard);
 }
 
 TEST_F(Sealing, names_every_bad_tensor_and_joins_chunks_that_touch) {
@@ -275,17 +292,17 @@ TEST_F(Sealing, keeps_the_old_seal_if_writing_fails) {
   }
 }
 
-TEST_F(Sealing, seal_shows_no_damage) {
+TEST_F(Sealing, sealed_files_are_undamaged) {
   const auto model = Model::open(path_).value();
   const auto before = read_file(folder_ / "m.safetensors.htseal");
   ASSERT_TRUE(ht::seal(model));
-  EXPECT_EQ(read_file(folder_ / "m.safetensors.htseal"), before) << "an intact file is sealed again";
+  EXPECT_EQ(read_file(folder_ / "m.safetensors.htseal"), before) << "both seals of an intact file are equal";
   flip_bit(path_, offsets_[0]);
   flip_bit(path_, offsets_[2] + 7);
   const auto damaged = Model::open(path_).value();
   for (const auto algorithm : all_hash_algorithms) {
     const auto refused = ht::seal(damaged, {.algorithm = algorithm});
-    const auto error = testing::refusal(refused, ErrorCode::checksum_mismatch, "seal_shows_no_damage");
+    const auto error = testing::refusal(refused, ErrorCode::checksum_mismatch, "sealed_files_are_undamaged");
     EXPECT_EQ(error.tensor(), "t0");
     for (const auto& range : {"tensor 't0', bytes " + std::to_string(offsets_[0]) + "–",
                               "tensor 't2', bytes " + std::to_string(offsets_[2]) + "–"}) {
@@ -302,7 +319,7 @@ TEST_F(Sealing, seal_shows_no_damage) {
   EXPECT_EQ(verified().algorithm, HashAlgorithm::xxh3_128);
   // A damaged seal cannot show whether the file is good.
   flip_bit(folder_ / "m.safetensors.htseal", 70);
-  expect_refusal(ht::seal(damaged), ErrorCode::bad_seal, "seal_shows_no_damage");
+  expect_refusal(ht::seal(damaged), ErrorCode::bad_seal, "sealed_files_are_undamaged");
   EXPECT_TRUE(ht::seal(damaged, {.force = true}));
 }
 
@@ -396,7 +413,8 @@ class OwnChecksums : public ::testing::Test {
 TEST_F(OwnChecksums, are_compared_before_the_file_is_sealed) {
   flip_bit(path_, 200);
   const auto model = Model::open(path_).value();
-  const auto error = testing::refusal(ht::seal(model), ErrorCode::checksum_mismatch, "seal_shows_no_damage");
+  const auto error =
+      testing::refusal(ht::seal(model), ErrorCode::checksum_mismatch, "sealed_files_are_undamaged");
   EXPECT_EQ(error.message(), "checksum mismatch in tensor 'w', bytes 128–40127; no seal was written");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "w.ht.htseal"));
   EXPECT_TRUE(ht::seal(model, {.force = true}));
@@ -450,8 +468,7 @@ TEST_F(OwnChecksums, are_verified_without_a_seal) {
   const std::vector<Verification::BadRange> expected{{path_, Verification::Part::tensor, "w", 128, 40'000}};
   EXPECT_EQ(compare_with_seal(path_).value().bad, expected);
   EXPECT_TRUE(compare_with_seal(path_, {.quick = true}).value().is_intact());
-  expect_refusal(ht::verify(Model::open(path_).value()), ErrorCode::checksum_mismatch,
-                 "bytes_match_the_seal");
+  expect_refusal(ht::verify(Model::open(path_).value()), ErrorCode::checksum_mismatch, "files_are_intact");
 }
 
 TEST_F(OwnChecksums, find_each_flipped_bit_of_a_header) {
@@ -510,7 +527,7 @@ TEST_F(OwnChecksums, are_compared_only_if_the_bytes_before_the_data_are_zero) {
   flip_bit(path_, 200);
   for (const auto strategy : {io::Strategy::Kind::mapped, io::Strategy::Kind::read}) {
     expect_refusal(ht::load(Model::open(path_).value(), {.strategy = strategy, .verify = true}),
-                   ErrorCode::checksum_mismatch, "bytes_match_the_seal");
+                   ErrorCode::checksum_mismatch, "files_are_intact");
   }
 }
 
@@ -524,7 +541,7 @@ TEST_F(OwnChecksums, are_checked_for_each_target) {
   EXPECT_EQ(loaded->verified_bytes, 80'000U);
 }
 
-TEST_F(OwnChecksums, count_memory_loaded_before_as_verified) {
+TEST_F(OwnChecksums, are_compared_with_memory_of_an_earlier_load) {
   const auto model = Model::open(path_).value();
   ASSERT_TRUE(ht::load(model, {.strategy = io::Strategy::Kind::read}));
   const auto verified = ht::load(model, {.strategy = io::Strategy::Kind::read, .verify = true}).value();
@@ -534,7 +551,18 @@ TEST_F(OwnChecksums, count_memory_loaded_before_as_verified) {
 
 TEST_F(OwnChecksums, detect_a_truncated_file) {
   std::filesystem::resize_file(path_, 1000);
-  EXPECT_EQ(compare_with_seal(path_).value().verdict, Verification::Verdict::truncated);
+  const auto found = compare_with_seal(path_).value();
+  EXPECT_EQ(found.verdict, Verification::Verdict::truncated);
+  const auto error = testing::refusal(found.result(), ErrorCode::truncated, "files_are_intact");
+  EXPECT_EQ(error.message(), "is truncated: bytes missing in tensor 'w', bytes 1000–40127");
+}
+
+TEST_F(OwnChecksums, detect_a_grown_file) {
+  std::filesystem::resize_file(path_, 40'138);
+  const auto found = compare_with_seal(path_).value();
+  EXPECT_EQ(found.verdict, Verification::Verdict::grown);
+  const auto error = testing::refusal(found.result(), ErrorCode::trailing_bytes, "files_are_intact");
+  EXPECT_EQ(error.message(), "has extra bytes in the tail, bytes 40128–40137");
 }
 
 TEST_F(OwnChecksums, payload_matches_its_checksum) {
@@ -553,13 +581,14 @@ TEST_F(OwnChecksums, payload_matches_its_checksum) {
 
 class TensorVerification : public testing::SealedModelFile {};
 
-TEST_F(TensorVerification, tensor_matches_its_seal) {
+TEST_F(TensorVerification, tensor_matches_its_checksum) {
   auto model = Model::open(path_).value();
   const auto good = (model.tensor<F32, Rank<1>>("t1")).value();
   EXPECT_TRUE(verify(good));
   EXPECT_TRUE(ht::verify(model["t1"].value()));
   flip_bit(path_, offsets_[1] + 12345);
-  const auto error = testing::refusal(verify(good), ErrorCode::checksum_mismatch, "tensor_matches_its_seal");
+  const auto error =
+      testing::refusal(verify(good), ErrorCode::checksum_mismatch, "tensor_matches_its_checksum");
   EXPECT_EQ(error.tensor(), "t1");
   EXPECT_FALSE(ht::verify(model["t1"].value()));
   EXPECT_TRUE(ht::verify(model["t0"].value()));
@@ -596,7 +625,7 @@ TEST_F(TensorVerification, finds_flipped_bits_in_64_kib) {
     flip_bit(path, begin + bit / 8, static_cast<int>(bit % 8));
     const auto refused = verify(tensor);
     ASSERT_FALSE(refused) << bit;
-    ASSERT_EQ(refused.error().rule(), "tensor_matches_its_seal") << bit;
+    ASSERT_EQ(refused.error().rule(), "tensor_matches_its_checksum") << bit;
     flip_bit(path, begin + bit / 8, static_cast<int>(bit % 8));
   }
   EXPECT_TRUE(verify(tensor));

@@ -64,6 +64,17 @@ TEST_F(SealedSet, reports_a_missing_file) {
   EXPECT_EQ(found.result().error().code(), ErrorCode::missing_shard);
 }
 
+TEST_F(SealedSet, reports_a_missing_file_that_is_verified_alone) {
+  const auto missing = folder_ / "part0.safetensors";
+  std::filesystem::remove(missing);
+  for (const bool quick : {false, true}) {
+    const auto found = compare_with_seal(missing, {.quick = quick}).value();
+    EXPECT_EQ(found.verdict, Verification::Verdict::missing);
+    ASSERT_FALSE(found.bad.empty());
+    for (const auto& range : found.bad) EXPECT_EQ(range.file, missing);
+  }
+}
+
 TEST_F(SealedSet, every_file_is_sealed) {
   // Without an index, each file that is added to the folder belongs to the model.
   std::filesystem::remove(folder_ / "model.safetensors.index.json");
@@ -87,10 +98,10 @@ TEST_F(SealedSet, seal_is_renewed_for_an_added_file_and_kept_for_a_damaged_one) 
   EXPECT_TRUE(compare_with_seal(folder_.path()).value().is_intact());
   flip_bit(folder_ / "part2.safetensors", std::filesystem::file_size(folder_ / "part2.safetensors") - 1);
   expect_refusal(ht::seal(Model::open(folder_.path()).value()), ErrorCode::checksum_mismatch,
-                 "seal_shows_no_damage");
+                 "sealed_files_are_undamaged");
   // A seal of the damaged file alone would hide the damage that the seal of the folder shows.
   expect_refusal(ht::seal(Model::open(folder_ / "part2.safetensors").value()), ErrorCode::checksum_mismatch,
-                 "seal_shows_no_damage");
+                 "sealed_files_are_undamaged");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "part2.safetensors.htseal"));
 }
 
@@ -129,15 +140,16 @@ TEST_F(SealedSet, seal_of_files_that_cannot_be_examined_is_kept) {
   // Only part0 is left of the sealed set.
   for (const auto* const name : {"part1.safetensors", "model.safetensors.index.json"})
     std::filesystem::remove(folder_ / name);
-  bool has_failed = true;
-  for (int nth = 0; has_failed; ++nth) {
+  // In the last pass no call fails; the seal is then kept because part0 exists.
+  bool was_injected = true;
+  for (int nth = 0; was_injected; ++nth) {
     testing::FaultyPort port;
     const auto model = Model::open(other, {.port = &port}).value();
     const int failing = port.count(testing::Call::stat_path) + nth;
     port.fail_at(testing::Call::stat_path, failing, std::errc::io_error);
     ASSERT_FALSE(ht::seal(model)) << nth;
     EXPECT_EQ(read_file(folder_ / "model.htseal"), before) << nth;
-    has_failed = port.count(testing::Call::stat_path) > failing;
+    was_injected = port.count(testing::Call::stat_path) > failing;
   }
 }
 
@@ -165,7 +177,7 @@ TEST_F(SealedSet, damaged_seal_is_reported_for_each_of_its_files) {
     const auto error = testing::refusal(refused, ErrorCode::bad_seal, "seal_digest_matches");
     EXPECT_EQ(error.path(), (folder_ / "model.htseal").native());
   }
-  const auto error = testing::refusal(ht::seal(model), ErrorCode::bad_seal, "seal_shows_no_damage");
+  const auto error = testing::refusal(ht::seal(model), ErrorCode::bad_seal, "sealed_files_are_undamaged");
   EXPECT_TRUE(error.message().ends_with("; the seal 'model.htseal' was kept")) << error.message();
   EXPECT_FALSE(std::filesystem::exists(folder_ / "part1.safetensors.htseal"));
   EXPECT_TRUE(ht::seal(model, {.force = true}));
@@ -190,7 +202,8 @@ TEST_F(SealedSet, seal_that_cannot_be_read_is_reported_for_each_of_its_files) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "part1.safetensors.htseal"));
 }
 
-// All files of the set, the seal included, still have their temporary names.
+// A writer was killed after it committed the journal: all files of the new set, including the seal, still
+// have temporary names.
 TEST(Seals, seal_of_a_set_is_found_for_each_tensor_while_the_set_is_replaced) {
   const testing::TemporaryFolder folder;
   const std::string index = "m.safetensors.index.json";
@@ -256,7 +269,7 @@ TEST(Seals, quick_checks_bytes_after_the_data) {
   EXPECT_EQ(quick.verdict, Verification::Verdict::damaged);
   EXPECT_EQ(quick.bad[0].part, Verification::Part::tail);
   expect_refusal(ht::load(Model::open(folder / "m.irpa").value(), {.verify = true}),
-                 ErrorCode::checksum_mismatch, "bytes_match_the_seal");
+                 ErrorCode::checksum_mismatch, "files_are_intact");
 }
 
 TEST(Seals, mismatch_names_a_requested_tensor) {
@@ -370,7 +383,7 @@ TEST_F(SealedSet, seal_is_found_for_each_tensor_of_the_set) {
   const auto one = (model_->tensor<U8, Rank<1>>(tensor(1, 0))).value();
   EXPECT_TRUE(verify(one));
   flip_bit(folder_ / "part1.safetensors", offset_of(1, 0));
-  EXPECT_EQ(verify(one).error().rule(), "tensor_matches_its_seal");
+  EXPECT_EQ(verify(one).error().rule(), "tensor_matches_its_checksum");
 }
 
 // The pattern of a splat is in the header.
@@ -395,7 +408,7 @@ TEST(Seals, splat_is_verified_with_the_header) {
   const auto pattern = std::ranges::search(file, bytes_of("ab"));
   ASSERT_FALSE(pattern.empty());
   flip_bit(path, static_cast<std::uint64_t>(pattern.begin() - file.begin()));
-  const auto error = testing::refusal(verify_splat(), ErrorCode::checksum_mismatch, "bytes_match_the_seal");
+  const auto error = testing::refusal(verify_splat(), ErrorCode::checksum_mismatch, "files_are_intact");
   EXPECT_EQ(error.tensor(), "splat");
   EXPECT_EQ(error.path(), path.native());
   EXPECT_TRUE(error.message().starts_with("checksum mismatch in the header, bytes 0–")) << error.message();
@@ -415,7 +428,7 @@ TEST(Seals, seal_of_an_archive_covers_its_external_files) {
   EXPECT_TRUE(ht::verify(model));
   EXPECT_TRUE(ht::verify(model["w"].value()));
   flip_bit(folder / "data" / "w.bin", 3);
-  EXPECT_EQ(ht::verify(model["w"].value()).error().rule(), "tensor_matches_its_seal");
+  EXPECT_EQ(ht::verify(model["w"].value()).error().rule(), "tensor_matches_its_checksum");
   const auto found = compare_with_seal(folder / "m.irpa").value();
   EXPECT_EQ(found.verdict, Verification::Verdict::damaged);
   EXPECT_EQ(found.bad[0].tensor, "w");
@@ -436,7 +449,7 @@ TEST(Seals, error_begins_with_the_file_that_decides_the_verdict) {
   EXPECT_EQ(found.verdict, Verification::Verdict::replaced);
   EXPECT_EQ(found.file, folder / "b.safetensors");
   EXPECT_EQ(found.bad[0].file, folder / "a.safetensors") << "bad ranges are in the order of the files";
-  const auto error = testing::refusal(found.result(), ErrorCode::checksum_mismatch, "bytes_match_the_seal");
+  const auto error = testing::refusal(found.result(), ErrorCode::checksum_mismatch, "files_are_intact");
   EXPECT_EQ(error.path(), (folder / "b.safetensors").native());
   EXPECT_EQ(error.offset(), 0U);
   EXPECT_TRUE(testing::message_contains(error, "mismatch in the header, bytes")) << error.message();
@@ -456,9 +469,12 @@ TEST(Seals, missing_file_of_0_bytes_is_named) {
   const std::vector<Verification::BadRange> expected{
       {folder / "w.bin", Verification::Part::header, "", 0, 0}};
   EXPECT_EQ(found.bad, expected);
-  const auto error = testing::refusal(found.result(), ErrorCode::missing_shard, "bytes_match_the_seal");
+  const auto error = testing::refusal(found.result(), ErrorCode::missing_shard, "files_are_intact");
   EXPECT_EQ(error.path(), (folder / "w.bin").native());
-  EXPECT_EQ(error.message(), "does not exist: bytes missing in the header, 0 bytes at byte 0");
+  EXPECT_EQ(error.message(), "does not exist");
+  flip_bit(folder / "m.irpa", 0);
+  const auto both = compare_with_seal(folder / "m.irpa").value().result();
+  EXPECT_TRUE(both.error().message().starts_with("does not exist; other bad ranges: the header, bytes 0–"));
 }
 
 TEST(Seals, relative_paths_are_supported) {

@@ -261,13 +261,12 @@ Result<void> AnyTensor::copy_to(MutableBytes into, std::uint64_t begin) const {
       const auto relayout = HT_TRY(located(relayout_of(entry)));
       HT_TRY(located(copy_stored(into, relayout.get(), first)));
     }
-    clear_padding(into, begin);
+    clear_bits_of_next_row(into, begin);
     return {};
   });
 }
 
-// Clears the bits of the last byte that follow the last element of a slice: they belong to the next row.
-void AnyTensor::clear_padding(MutableBytes into, std::uint64_t begin) const noexcept {
+void AnyTensor::clear_bits_of_next_row(MutableBytes into, std::uint64_t begin) const noexcept {
   const int bits = type().bits;
   if (!rows_ || bits % 8 == 0 || begin + into.size() != byte_size()) return;
   const auto elements = static_cast<std::uint64_t>(element_count(dims()).value_or(0));

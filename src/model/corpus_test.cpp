@@ -70,7 +70,7 @@ class ListedFiles {
 
   [[nodiscard]] bool is_read(const std::string& path) const {
     const auto found = reference_of_.find(path);
-    EXPECT_NE(found, reference_of_.end()) << path << " has no verdict";
+    EXPECT_NE(found, reference_of_.end()) << path << " is listed in expected.tsv";
     return found != reference_of_.end() && ht::corpus_test::is_read(found->second);
   }
 
@@ -86,7 +86,7 @@ class ListedFiles {
   std::optional<Entry> find(const std::string& path, const std::string& name) {
     const Model* model = open(path);
     const auto index = model != nullptr ? model->catalog().find(name) : std::nullopt;
-    EXPECT_TRUE(index) << path << " lacks " << name;
+    EXPECT_TRUE(index) << path << " has a tensor " << name;
     if (!index) return std::nullopt;
     const Entry entry = model->catalog()[*index];
     if (!entry.is_splat()) {

@@ -47,8 +47,8 @@ struct ModelState {
 [[nodiscard]] std::string name_at(const Catalog& catalog, std::size_t file, std::uint64_t offset);
 
 /// What `tensors_matching` does with a matching tensor whose file is missing or incomplete. `refused`: fails.
-/// `skipped`: returns the tensor if at least one of its bytes is in the file.
-enum class MissingBytes : bool { refused, skipped };
+/// `allowed`: returns the tensor if at least one of its bytes is in the file, else omits the tensor.
+enum class MissingBytes : bool { refused, allowed };
 
 struct ModelAccess {
   [[nodiscard]] static const ModelState& state(const Model& model) noexcept { return *model.state_; }

@@ -161,9 +161,9 @@ class Piece {
         at_ % r_.grain != 0)
       return 0;
     const std::int64_t whole = remaining / unit * unit;
-    // Blocks that keep their encoding are copied as units, so a single block is enough.
-    const bool has_items = !r_.is_copy || !r_.stored.type.is_block_encoded();
-    return whole >= (has_items ? min_elements : unit) ? whole : 0;
+    // Blocks that keep their encoding cannot be read as items, so even a single block is copied as a unit.
+    const bool can_use_items = !r_.is_copy || !r_.stored.type.is_block_encoded();
+    return whole >= (can_use_items ? min_elements : unit) ? whole : 0;
   }
 
   Result<void> convert_units(std::int64_t position, std::int64_t count) {
@@ -295,7 +295,8 @@ class Piece {
     if (r_.stored.relayout != nullptr) swap_numbers(units, *r_.stored.relayout);
   }
 
-  // Converts the items of the buffer.
+  // Finishes the staged items. Items that were written to the result itself are byte-swapped there if
+  // necessary. Items that were written to the buffer are converted or packed, and written to the result.
   void flush() {
     if (staged_ == 0) return;
     const std::int64_t first = at_ - staged_;
@@ -324,7 +325,7 @@ class Piece {
   std::int64_t at_;  // next element of the result
   std::int64_t end_;
   PositionRange bounds_;
-  std::int64_t staged_ = 0;       // items that are not converted yet
+  std::int64_t staged_ = 0;       // items that `stage` has read and `flush` has not finished
   std::vector<std::byte> items_;  // aligned for F32 by the allocator
   std::vector<std::byte> units_;
   std::vector<std::byte> unit_;

@@ -127,7 +127,7 @@ io::IoResult<io::DirectAlignment> FaultyPort::direct_alignment(io::FileHandle fi
   return real_.direct_alignment(file);
 }
 
-// A fault at `complete` fails the completed read; a fault at `await` fails waiting for it.
+// A call of `complete` is counted as `wait_for_read` and, unless that fails, as `completed_read`.
 class FaultyPort::Queue final : public io::ReadQueue {
  public:
   Queue(FaultyPort& port, std::unique_ptr<io::ReadQueue> real) : port_(port), real_(std::move(real)) {
@@ -142,8 +142,8 @@ class FaultyPort::Queue final : public io::ReadQueue {
     return real_->submit(shortened);
   }
   io::IoResult<io::ReadDone> complete() override {
-    if (const auto error = port_.fault(Call::await)) return tl::unexpected(*error);
-    const auto error = port_.fault(Call::complete);
+    if (const auto error = port_.fault(Call::wait_for_read)) return tl::unexpected(*error);
+    const auto error = port_.fault(Call::completed_read);
     auto done = real_->complete();
     if (done && error) done->bytes = tl::unexpected(*error);
     return done;

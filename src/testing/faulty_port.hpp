@@ -33,8 +33,8 @@ enum class Call {
   direct_alignment,
   read_queue,
   submit,
-  complete,
-  await,
+  completed_read,  // `ReadQueue::complete`: a fault becomes the result of the completed read
+  wait_for_read,   // `ReadQueue::complete`: a fault makes the call fail
   cached,
   drop_cached,
   file_system,

@@ -23,7 +23,8 @@ struct RandomBits {
   alignas(64) std::array<std::uint64_t, strip_elements> words;
 };
 
-/// Fills the words of elements `first` to `first + count` from the seed.
+/// Fills the first `count` words with the random bits of the elements `first` to `first + count - 1`. The
+/// bits of an element depend only on the seed and its index.
 void fill_random(RandomBits& bits, std::uint64_t seed, std::uint64_t first, std::int64_t count) noexcept;
 
 /// Parameters of a demotion.

@@ -27,8 +27,9 @@ constexpr std::int64_t decoded_elements = 4 * strip_elements;
 // The elements are divided into jobs, jobs into pieces, pieces into units. A piece is one read, a unit one
 // call of a kernel. Values are decoded in strips of a unit.
 //
-// A unit of BF16 is four times as large as other units: its codes are not decoded, and groups of eight give
-// each interleaved sum at most 256 additions.
+// A unit of BF16 is four times as large as other units: its sums are computed without decoding, so no F32
+// values need to fit the cache. Groups of eight are added in F32 first, so each interleaved sum still has at
+// most 256 additions, as htensor/values/statistics.hpp states.
 constexpr std::int64_t max_unit_elements = 4 * decoded_elements;
 std::int64_t unit_elements(const ElementType& type) {
   return type.dtype == BF16::tag ? max_unit_elements : decoded_elements;
@@ -236,7 +237,8 @@ class UnitSummarizer {
 
   // Returns nullopt if a scale is not finite, or if the deviation loses precision by cancellation.
   //
-  // Extremes cover all units of the piece so far, because blocks within the extremes are not decoded.
+  // `min` and `max` of the result are those of this and the earlier units of the piece. Blocks within this
+  // range are not decoded, so the extremes of this unit alone are unknown.
   std::optional<Statistics> summarize_q4_k(const std::byte* stored, std::int64_t count, std::uint64_t first) {
     static_assert(decoded_elements / Q4_K::block_elements <= values::max_blocks_per_call);
     values::BlockSums sums;

@@ -94,9 +94,10 @@ inline constexpr std::int64_t max_blocks_per_call = 16;
 /// Summarizes `count` blocks, at most `max_blocks_per_call`, and extends `range` to their values. Returns
 /// false if a scale is not finite; `sums` and `range` are then unspecified.
 ///
-/// Adds the exact values of elements, not the values rounded to F32. Decodes a block to F32 first only if it
-/// may contain zeros or extend `range`, or if its terms nearly cancel. Elements are multiples of 2^-24 and so
-/// never subnormal in F32; BlockSums therefore does not count subnormals.
+/// Decodes a block only if it may contain zeros or extend `range`, or if its sum of squares loses precision
+/// by cancellation. The elements of such a block are rounded to F32, then added; elements of other blocks are
+/// not rounded to F32. Elements are multiples of 2^-24 and so never subnormal in F32; BlockSums therefore
+/// does not count subnormals.
 [[nodiscard]] bool summarize_q4_k(const std::byte* blocks, std::int64_t count, BlockSums& sums,
                                   ValueRange& range) noexcept;
 

@@ -6,15 +6,20 @@
 //
 //   const auto sum = HT_TRY(ht::guarded(tensor.storage().bytes(), [&] { return sum_of(tensor); }));
 //
-// A call of `guarded` opens a section over its ranges. A fault does not stop `body`: a signal handler
-// replaces unreadable pages with zeros, `body` runs to its end, and the section discards the result. The
-// handler replaces the unreadable page and the pages after it. It stops at the end of a section over the
-// unreadable page, at the beginning of another section or at the end of the mapping, whichever comes first.
-// Each section restores the pages of the file in its ranges when it begins and when it ends. Every section
-// that was open over a replaced page reports the fault, even if another section restored the page first:
-// `changed_underfoot` if the file shrank below the page, else `read_failed`. Threads without a section read
-// zeros until the pages are restored. A fault outside of all sections calls the previously installed handler,
-// or terminates the process. Without a fault, a section costs two atomic exchanges per range.
+// A call of `guarded` opens a section over its ranges, the guarded ranges. A fault does not stop `body`: a
+// signal handler replaces unreadable pages with zeros, `body` runs to its end, and the section discards the
+// result. The handler replaces the unreadable page and the pages after it, up to the nearest of these: the
+// end of a guarded range that contains the unreadable page, the beginning of another guarded range, the end
+// of the mapping. Each section restores the pages of the file in its ranges when it begins and when it ends.
+// Every section that was open over a replaced page reports the fault, even if another section restored the
+// page first: `changed_underfoot` if the file shrank below the page, else `read_failed`. Threads without a
+// section read zeros until the pages are restored. A fault outside of all sections calls the previously
+// installed handler, or terminates the process, unless the policy is `zero_fill`. Without a fault, a section
+// costs two atomic exchanges per range.
+//
+// Private, writable mappings (`AnyTensor::private_storage`) are an exception, because they may contain
+// writes. In such a mapping, the handler replaces only the unreadable page, and sections do not restore it.
+// Every later section over this page, or over a page after it in the mapping, reports the fault.
 //
 // Bytes between the end of a truncated file and the end of its last page read as zeros without a fault.
 //
@@ -45,8 +50,8 @@ enum class FaultPolicy : std::uint8_t {
   /// an unreadable page is an Error. Routines that take a Tensor, a Storage or bytes access the mapped pages:
   /// `Tensor::at`, `Tensor::copy`, `cast`, arithmetic, `write`, `save`, `verify`.
   off,
-  /// Same as `guarded`, but an unreadable page outside of all sections reads as zeros. `Model::fault` reports
-  /// the first replaced page, also one inside a section.
+  /// Same as `guarded`, but outside of all sections, an unreadable page reads as zeros, and only this page is
+  /// replaced. `Model::fault` reports the first replaced page, even if a section contains it.
   zero_fill,
 };
 

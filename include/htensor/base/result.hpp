@@ -91,11 +91,11 @@ enum class ErrorCode : std::uint8_t {
   checksum_mismatch = 36,
   not_sealed = 37,
   bad_seal = 38,
-  // The request itself: the result would lose values, the object is busy or in another state, or an argument
-  // is invalid (`bad_state`).
+  // The request itself: the result would lose values, types or metadata, or the memory or the file is in use.
   would_lose = 39,
   in_use = 40,
-  stale_handle = 41,
+  stale_handle = 41,  // not used by this version
+  // An argument is invalid, or the state of an object does not allow the operation.
   bad_state = 42,
   // Limits of memory and of the platform, and failures of devices and of the network. Trying again later may
   // succeed, except after an `unsupported_` code.

@@ -94,7 +94,7 @@ struct Progress {
 struct WorkOptions {
   /// A stop request ends the operation with `cancelled`, after the pieces of work that are in progress.
   std::stop_token stop{};
-  /// Called repeatedly on the thread that runs the operation; the last call is at the end.
+  /// Called repeatedly on the thread that runs the operation, and once more when all work is done.
   std::function<void(const Progress&)> on_progress{};
 };
 

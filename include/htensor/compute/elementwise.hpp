@@ -23,7 +23,7 @@
 // `_into` forms write through a mutable handle and allocate nothing.
 //
 // Cost: one pass. The host calculates on the calling thread. The compiler vectorizes loops over contiguous
-// elements; a broadcast operand is read once for each run.
+// elements, also if the right operand is a broadcast view that repeats one element.
 //
 // Errors: `shape_mismatch`, `out_of_memory`, `read_failed` or `changed_underfoot` for an unreadable mapped
 // page, and `device_unavailable` for OpenCL devices. Broadcasting is explicit: extents of 1 are not repeated
@@ -136,7 +136,7 @@ void combine_run(Op op, To into, std::int64_t into_stride, A a, std::int64_t a_s
   const auto combine = [&](auto&& x, auto&& y) {
     return apply<D>(op, static_cast<Element>(x), static_cast<Element>(y));
   };
-  // The compiler vectorizes loops whose strides are 1. A broadcast operand is one value for the whole run.
+  // The compiler vectorizes the first two loops. In the second, the right operand is one repeated element.
   if (into_stride == 1 && a_stride == 1 && b_stride == 1) {
     for (std::int64_t i = 0; i < count; ++i) into[i] = combine(a[i], b[i]);
   } else if (into_stride == 1 && a_stride == 1 && b_stride == 0) {
@@ -389,10 +389,10 @@ template <class Op, class D, class S, class Dev>
 
 /// Returns the sum of all elements, as an element of `ReductionOf<D>`; integers wrap around. The host adds
 /// floating-point numbers in double and rounds once: the error of n elements is at most u |sum| + n 2^-53
-/// Σ|x|, where u is half an ulp of 1 in the result. The bound of OpenCL devices is in
-/// htensor/device/transfer.hpp. 0 without elements; NaN if an element is NaN. One pass on the calling thread
-/// of the host; a device adds by its own kernel and copies one number to the host. `read_failed` or
-/// `changed_underfoot` for an unreadable page.
+/// Σ|x|, where u is the unit roundoff of the result's dtype: 2^-24 for F32, 2^-53 for F64. The bound of
+/// OpenCL devices is in htensor/device/transfer.hpp. 0 without elements; NaN if an element is NaN. One pass
+/// on the calling thread of the host; a device adds by its own kernel and copies one number to the host.
+/// `read_failed` or `changed_underfoot` for an unreadable page.
 template <class D, class S, class Dev>
   requires ReducesBy<Dev, operation::Sum, std::remove_const_t<D>>
 [[nodiscard]] auto sum(const Tensor<D, S, Dev>& x, const ComputeOptions& options = {})

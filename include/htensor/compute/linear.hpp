@@ -27,15 +27,17 @@
 // products are added in a fixed order, F32 products by fused multiply-add. CBLAS uses its own order and its
 // own threads and ignores `workers`. The error is at most k · u · Σ|x · w| with u = 2^-24 (F64: 2^-53), plus
 // u · |y| with a bias, unless products are subnormal. Weights of Q8_0 may give an infinity or NaN if x has
-// magnitudes above 2^119, as their integers are multiplied before their scales.
+// magnitudes above 2^119: the kernel multiplies x by the integers of a block, adds two products at a time,
+// and then multiplies by the block's scale.
 //
 // Ownership: x, weights and bias are borrowed during the call. A result shares no memory with them, is
 // row-major and has the dtype and the device of x.
 //
-// Errors: `shape_mismatch` if the last extent of x, the columns of the weights or the size of the bias
-// differ; `out_of_memory`; `read_failed` or `changed_underfoot` for an unreadable page of a mapped operand.
-// For weights of a type known at run time also `would_lose`, `unsupported_encoding` for unknown types, and
-// the errors of `AnyTensor::view`.
+// Errors: `shape_mismatch` if the inner extent of x is not the number of columns of the weights, or if the
+// size of the bias is not the number of rows of the weights; `out_of_memory`; `read_failed` or
+// `changed_underfoot` for an unreadable page of a mapped operand. The inner extent of x is the last one in
+// `linear`, and the first one in `matmul`. For weights of a type known at run time also `would_lose`,
+// `unsupported_encoding` for unknown types, and the errors of `AnyTensor::view`.
 //
 // Edge cases: without columns (k = 0), products are 0, plus the bias. Without rows or without vectors, the
 // result has no elements. NaN and infinity in x or in the weights propagate to the results that use them.
@@ -292,8 +294,8 @@ template <class D, class SX>
   return Tensor<D, LinearShape<SX, Rank<2>>>::zeros(LinearShape<SX, Rank<2>>::assume(extents));
 }
 
-// All matrices are read in place or cast before the first product, and one guarded section covers all of
-// them.
+// Matrices that kernels cannot read in place are cast before the first product. One guarded section covers x
+// and all matrices.
 template <class D, class SX, RuntimeWeights W, std::size_t... I>
 [[nodiscard]] auto linear_of_each(const Tensor<const D, SX>& x, const std::array<W, sizeof...(I)>& weights,
                                   const LinearOptions& options, std::index_sequence<I...> /*numbers*/)
@@ -322,8 +324,9 @@ template <class D, class SX, RuntimeWeights W, std::size_t... I>
 
 }  // namespace detail
 
-/// A linear layer with weights W of rank 2 on a device. The host reads every dtype and encoding that D holds;
-/// other devices read dense weights in their memory.
+/// The device can calculate `linear(x, w)` for x of dtype D and shape SX, and for weights of type W and rank
+/// 2. The host reads weights of every dtype and encoding whose values D holds. Other devices read dense
+/// weights in their own memory.
 template <class Dev, class D, class SX, class W>
 concept HasLinear =
     WeightOf<W, D, Dev> && detail::StoredOf<W>::rank == 2 &&
@@ -331,20 +334,21 @@ concept HasLinear =
            Tensor<std::remove_const_t<D>, detail::LinearShape<SX, typename W::ShapeType>, Dev>,
            Tensor<const D, SX, Dev>, W>;
 
-/// The last extent of x may equal the last extent of the weights. x has rank 1 or more, and the weights have
-/// rank 2: [out, in].
+/// The last extent of x equals the last extent of the weights, unless one of them is dynamic. x has rank 1 or
+/// more, and the weights have rank 2: [out, in].
 template <class SX, class SW>
 concept LinearExtentsMayMatch =
     SX::rank >= 1 && SW::rank == 2 &&
     detail::extents_may_match(SX::static_extents[SX::static_extents.size() - 1], SW::static_extents[1]);
 
-/// The bias may have an element for each row of the weights. A bias has rank 1.
+/// The bias has one element for each row of the weights, unless one of these extents is dynamic. A bias has
+/// rank 1.
 template <class SB, class SW>
 concept BiasMayMatch =
     SB::rank == 1 && SW::rank == 2 && detail::extents_may_match(SB::static_extents[0], SW::static_extents[0]);
 
-/// The first extent of x may equal the last extent of the weights. x is a vector, or a matrix whose columns
-/// are the vectors.
+/// The first extent of x equals the last extent of the weights, unless one of them is dynamic. x is a vector,
+/// or a matrix whose columns are the vectors.
 template <class SW, class SX>
 concept ProductExtentsMayMatch = (SX::rank == 1 || SX::rank == 2) && SW::rank == 2 &&
                                  detail::extents_may_match(SX::static_extents[0], SW::static_extents[1]);
@@ -431,8 +435,8 @@ template <class D, class SX, class W, class Dev, std::size_t N>
 }
 
 /// Returns the product of stored weights [m, k] and x[k] or x[k, n], in new memory: [m] or [m, n]. Vectors
-/// are the columns of x. The result is row-major; for x of rank 2, the transposition copies it once. Errors
-/// are those of `linear`.
+/// are the columns of x. The result is row-major; for x of rank 2, the transposed product is calculated and
+/// then copied to that order. Errors are those of `linear`.
 template <class D, class T, class X, class SX>
   requires SameDType<D, X> && Computes<Host, slice::Linear, D> && HostWeightOf<AsView<D, T>, D> &&
            ProductExtentsMayMatch<typename T::ShapeType, SX>

@@ -101,11 +101,11 @@ using ProductShape = ShapeFrom<product_extents(SA::static_extents, SB::static_ex
 template <class SA, class SB>
 concept MatmulRanksFit = IsShape<SA> && IsShape<SB> && detail::matmul_ranks_fit<SA, SB>();
 
-/// The number of columns on the left may equal the number of rows on the right.
+/// The number of columns on the left equals the number of rows on the right, unless one of them is dynamic.
 template <class SA, class SB>
 concept InnerExtentsMayMatch = MatmulRanksFit<SA, SB> && detail::inner_extents_may_match<SA, SB>();
 
-/// The batch extents of both sides may be equal.
+/// Each batch extent on the left equals the one on the right, unless one of the two is dynamic.
 template <class SA, class SB>
 concept BatchExtentsMayMatch = MatmulRanksFit<SA, SB> && detail::batch_extents_may_match<SA, SB>();
 

@@ -42,8 +42,9 @@
 
 namespace ht::inline v1 {
 
-/// The device can run the operation `Op` of a slice in D: by its own `run` if it has one for these types,
-/// else by kernels of the host, if the host can access its memory.
+/// The device can run `Op`, an operation of the group `Slice` (dtype/device.hpp), with calculations in D. A
+/// device with a `run` for these types uses it. For other devices, kernels of the host run `Op`, if the host
+/// can access the device's memory.
 template <class Dev, class Slice, class D, class Op, class Out, class... In>
 concept CanRun = Computes<Dev, Slice, D> && placement::CanAllocate<Dev> &&
                  ((HostAccessible<Dev> && Computes<Host, Slice, D>) || HasOperation<Dev, Op, Out, In...>);
@@ -56,7 +57,7 @@ inline constexpr bool is_as_view = false;
 template <class To, class T>
 inline constexpr bool is_as_view<AsView<To, T>> = true;
 
-// The tensor behind a lazy view; other weights themselves. The reference is valid as long as the weight.
+// Returns the tensor behind a lazy view, or the weight itself. The reference is valid as long as the weight.
 template <class W>
 [[nodiscard]] const auto& stored_of(const W& weight) noexcept {
   if constexpr (is_as_view<W>) {
@@ -71,22 +72,22 @@ using StoredOf = std::remove_cvref_t<decltype(stored_of(std::declval<const W&>()
 
 }  // namespace detail
 
-/// Weights that an operation in D reads on the host: a tensor, a tensor of blocks or a lazy view whose values
-/// D holds. The element type of a lazy view must be D itself.
+/// Weights that an operation with calculations in D reads on the host: a tensor, a tensor of blocks or a lazy
+/// view, whose values D holds. The element type of a lazy view must be D itself.
 template <class W, class D>
 concept HostWeightOf =
     (detail::is_as_view<W> || detail::is_block_tensor<W> || detail::is_dense_tensor<W>) &&
     ReadableAs<detail::StoredOf<W>, D> && placement::CanAllocate<typename detail::StoredOf<W>::Device> &&
     (!detail::is_as_view<W> || std::same_as<typename W::DType, D>);
 
-/// Weights that an operation in D reads on a device whose memory the host cannot access: dense weights on
-/// that device. Block tensors and lazy views stay on the host.
+/// Weights that an operation with calculations in D reads on a device whose memory the host cannot access:
+/// dense weights on that device. Block tensors and lazy views stay on the host.
 template <class W, class D, class Dev>
 concept DeviceWeightOf = detail::is_dense_tensor<W> && std::same_as<typename W::Device, Dev> &&
                          LosslessTo<typename W::DType, D> && Computes<Dev, slice::Core, typename W::DType>;
 
-/// Weights that an operation in D reads on the device Dev. Constrain generic layers with it. `const D` counts
-/// as D.
+/// Weights that an operation with calculations in D reads on the device Dev. Constrain generic layers with
+/// this concept. `const D` counts as D.
 template <class W, class D, class Dev>
 concept WeightOf = (HostAccessible<Dev> && HostWeightOf<W, std::remove_const_t<D>>) ||
                    (!HostAccessible<Dev> && DeviceWeightOf<W, std::remove_const_t<D>, Dev>);
@@ -216,9 +217,8 @@ template <class D, RuntimeWeights W>
   return rows_in_place(erased, element_type_of<D>());
 }
 
-/// Unwraps a result of `rows_in_place`: returns its matrix or its Error. An optional in `rows` must have a
-/// value.
-[[nodiscard]] Result<RuntimeMatrix> matrix_in_place(Result<std::optional<RuntimeMatrix>> rows);
+/// Returns the matrix or the Error in `rows`, a result of `rows_in_place`. `rows` must not hold nullopt.
+[[nodiscard]] Result<RuntimeMatrix> matrix_or_error(Result<std::optional<RuntimeMatrix>> rows);
 /// Returns the matrix of a copy, whose elements `owner` keeps alive.
 [[nodiscard]] Result<RuntimeMatrix> matrix_of_copy(const ElementType& type, const Result<Bytes>& elements,
                                                    std::span<const std::int64_t> dims, const Storage& owner);
@@ -227,9 +227,9 @@ template <class D, RuntimeWeights W>
 template <class D, RuntimeWeights W>
 [[nodiscard]] auto matrix_of(const W& weights) {
   auto rows = rows_in_place<D>(weights);
-  if (!rows || *rows) return matrix_in_place(std::move(rows));
+  if (!rows || *rows) return matrix_or_error(std::move(rows));
   const auto copy = weights.template cast<D>();
-  if (!copy) return matrix_in_place(fail(copy.error()));
+  if (!copy) return matrix_or_error(fail(copy.error()));
   return matrix_of_copy(element_type_of<D>(), copy->bytes(), weights.dims(), copy->storage());
 }
 

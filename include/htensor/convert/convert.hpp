@@ -135,8 +135,8 @@ struct ConvertOptions {
   };
 
   /// Converts the tensors whose names match to another dtype ("BF16") or block encoding ("Q8_0"). A pattern
-  /// without a wildcard, such as one of `escape_glob`, converts its tensor in any case. A pattern with a
-  /// wildcard converts:
+  /// without a wildcard (`escape_glob` makes one from a name) converts its tensor whatever the tensor's type.
+  /// A pattern with a wildcard converts:
   /// - to a floating-point dtype: floating-point and encoded tensors, not integers and booleans
   /// - to another dtype: all dense tensors
   /// - to an encoding: floating-point tensors of two dimensions or more whose rows are whole blocks, except
@@ -152,7 +152,8 @@ struct ConvertOptions {
   std::vector<Format> formats{};
   /// The tensors to convert, by their names in the source.
   NameFilter filter{};
-  /// The first rename that matches a name applies. `not_found` if a rename applies to no tensor.
+  /// For each tensor, the first rename that matches the name is used. `not_found` if a rename is used for no
+  /// tensor.
   std::vector<Rename> renames{};
   /// Whether metadata is converted. If false, the missing metadata does not count as a loss.
   bool metadata = true;
@@ -165,13 +166,13 @@ struct ConvertOptions {
   /// Makes all tensors row-major and little-endian. If false, only the tensors whose layout the format cannot
   /// store are changed.
   bool normalize_layout = false;
-  /// Places data so that a file system with reflinks can share its blocks with the source.
+  /// Places data so that a file system with reflinks can share its disk blocks with the source.
   bool share_blocks = false;
   /// Whether an IRPA file stores dtypes and shapes of its tensors, in the form that IREE's tools read.
-  bool tensor_notes = true;
-  /// For each tensor, the first rule whose pattern matches the name applies; a rule with a wildcard is passed
-  /// over if it does not convert such tensors (see TypeRule). Rules without a wildcard come before all
-  /// others. A rule that applies to no tensor is `not_found`, an unknown type `bad_dtype`.
+  bool describe_types = true;
+  /// For each tensor, the first rule that converts it is used (see TypeRule). Rules without a wildcard are
+  /// tried before all others, whatever their position in the list. A rule that is used for no tensor is
+  /// `not_found`, an unknown type `bad_dtype`.
   std::vector<TypeRule> types{};
   /// Encoded tensors that no rule changes are decoded to this dtype; if empty, they stay encoded. `bad_dtype`
   /// for a name that is not a dtype, such as that of a block encoding.
@@ -211,7 +212,8 @@ struct ConversionPlan {
   };
 
   std::string format;
-  /// The formats of the options; `apply` needs them to open the target for its seal.
+  /// `ConvertOptions::formats`. `apply` needs them to find the old seal of the target, and to parse the
+  /// written files for the new seal.
   std::vector<Format> formats{};
   /// The requested file. For a sharded plan it names a set: `apply` with `IfExists::replace` removes old
   /// shards of that set.

@@ -10,11 +10,10 @@
 //
 // `save` takes tensors from memory, ranges of files and splat patterns; the caller must not modify this
 // memory during the call. Ownership: a TensorToSave shares ownership of its Storage; other arguments are
-// borrowed during the call. Data is written from the source without an intermediate copy, except a packed
-// tensor whose last byte is shared with other elements. Mapped bytes of a file that is still at its path are
-// copied from the file as `convert` copies them (reflink, direct I/O). The write is atomic and durable. An
-// existing target is `already_exists` unless IfExists::replace is set. Many threads may call the functions at
-// once.
+// borrowed during the call. Data is written from the source without an intermediate copy; the comments of
+// `write` and `to_save` state the exceptions. Mapped bytes of a file that is still at its path are copied
+// from the file as `convert` copies them (reflink, direct I/O). The write is atomic and durable. An existing
+// target is `already_exists` unless IfExists::replace is set. Many threads may call the functions at once.
 #pragma once
 
 #include <cstdint>
@@ -88,7 +87,8 @@ using DataSource = std::function<Result<std::optional<DataPiece>>()>;
                                  std::span<const std::int64_t> dims, Bytes data,
                                  const WriteOptions& options = {});
 
-/// Writes a tensor; a tensor that is not contiguous is copied first.
+/// Writes a tensor. A tensor that is not contiguous, or whose last element ends within a byte, is copied
+/// first.
 template <class D, class S, class Dev>
   requires HostAccessible<Dev> && placement::CanAllocate<Dev>
 [[nodiscard]] Result<void> write(const std::filesystem::path& path, const Tensor<D, S, Dev>& tensor,
@@ -114,12 +114,12 @@ struct TensorToSave {
   DTypeTag dtype = DTypeTag::invalid;
   EncodingTag encoding = EncodingTag::dense;
   std::vector<std::int64_t> dims{};
-  /// The data, row-major and little-endian. A Storage of `Storage::in_file` needs no mapping; the file of an
-  /// empty range is not opened.
+  /// The data, row-major and little-endian. A Storage of `Storage::in_file` needs no mapping. If it has 0
+  /// bytes, its file is not opened.
   std::variant<Storage, Splat> data{};
-  /// The name of a group of tensors, which the file does not contain; MlirOptions::scope is unrelated.
-  /// Tensors of one group are stored together, unless `ConvertOptions::canonical` orders them. Groups are in
-  /// order of first appearance, and tensors keep their order within a group.
+  /// The name of a group of tensors. Tensors of one group are stored together, unless
+  /// `ConvertOptions::canonical` orders them. Groups are in order of first appearance, and tensors keep their
+  /// order within a group. The file does not contain the name, and MlirOptions::scope is unrelated.
   std::string scope{};
 };
 
@@ -132,16 +132,19 @@ namespace detail {
 
 }  // namespace detail
 
-/// Returns a tensor on the host as Result<TensorToSave>, which keeps the bytes alive. `bad_state` for a
-/// tensor that is not contiguous: copy it first.
+/// Returns a tensor on the host as Result<TensorToSave>, which keeps the bytes alive. The bytes are used in
+/// place, or copied if the last element ends within a byte. `bad_state` for a tensor that is not contiguous:
+/// copy it first.
 template <class D, class S>
 [[nodiscard]] auto to_save(std::string_view name, const Tensor<D, S>& tensor) {
   return detail::to_save(name, dtype_info<std::remove_const_t<D>>(), tensor.shape().extents(),
                          tensor.storage(), tensor.bytes());
 }
 
-/// Returns a tensor of a model to save under `name`. The result keeps the bytes alive: in place if they are
-/// row-major and little-endian, else as a copy. The note of the tensor in its file is not saved. Errors of
+/// Returns a tensor of a model to save under `name`. A whole splat stays a splat. The bytes of other tensors
+/// are used in place, and the result keeps them alive, if all of this holds: they are row-major and
+/// little-endian, the last element ends at a byte boundary, and the bytes are loaded or can be mapped.
+/// Otherwise the bytes are copied. The note of the tensor in its file is not saved. Errors of
 /// `AnyTensor::storage` and `AnyTensor::copy_to`.
 [[nodiscard]] Result<TensorToSave> to_save(std::string_view name, const AnyTensor& tensor);
 
@@ -180,7 +183,8 @@ struct Saved {
 }  // namespace detail
 
 /// Returns the files that `save` would write and the losses, and writes nothing. The plan describes these
-/// tensors only; `apply` refuses it. Errors of the tensors and of the format.
+/// tensors only; `apply` refuses the plan. Errors of `plan_conversion`, and the errors of `save` for tensors:
+/// `duplicate_tensor`, `size_mismatch`, `device_unavailable`, `truncated`.
 [[nodiscard]] Result<ConversionPlan> plan_save(const std::filesystem::path& target,
                                                std::span<const TensorToSave> tensors,
                                                const SaveOptions& options);
@@ -241,20 +245,24 @@ struct MlirOptions {
 using MlirSink = std::function<Result<void>(std::string_view)>;
 
 /// Passes the text of the module to `write`, in parts, from start to end. Memory use is one part plus the
-/// longest name, independent of the inlined bytes. Inlined data is row-major and little-endian for any stored
-/// layout. If nothing is inlined, a model opened with `OpenOptions::catalog_only` is enough. These errors are
-/// returned before the first part: `bad_name` for a tensor with an empty name, which is not a valid symbol;
-/// `size_overflow` for a splat of 2^63 bytes or more; `unsupported_encoding` for a tensor to inline as bytes
-/// that is not row-major and little-endian. With inlined data also the errors of `AnyTensor::copy_to`.
+/// longest name, independent of the inlined bytes. Inlined data is row-major and little-endian; data of
+/// another layout is converted. If nothing is inlined, a model opened with `OpenOptions::catalog_only` is
+/// enough.
+///
+/// These errors are returned before the first part: `bad_name` for a tensor with an empty name, which is not
+/// a valid symbol; `size_overflow` for a splat of 2^63 bytes or more; `unsupported_encoding` for a tensor to
+/// inline that is column-major or big-endian and whose layout cannot be converted. A layout cannot be
+/// converted if the elements are not whole bytes, or if the module stores the tensor as `i8` bytes (last row
+/// of the table above MlirOptions). With inlined data also the errors of `AnyTensor::copy_to`.
 [[nodiscard]] Result<void> emit_mlir(const Model& model, const MlirOptions& options, const MlirSink& write);
 
 /// Returns the same text as one string.
 [[nodiscard]] Result<std::string> mlir_text(const Model& model, const MlirOptions& options = {});
 
 /// Checks, before a conversion, that `emit_mlir` accepts all tensors of the planned files. Errors are those
-/// that `emit_mlir` returns before the first part, with the path of the planned file, and those of opening
-/// the file with `open_options`. A planned file of a caller's format is not checked if its tensors cannot be
-/// listed from its header alone.
+/// that `emit_mlir` returns before the first part, with the path of the planned file, and those of parsing
+/// the header of the planned file with `open_options`. Opens no file. A planned file of a caller's format is
+/// not checked if its tensors cannot be listed from its header alone.
 [[nodiscard]] Result<void> check_mlir(const ConversionPlan& plan, const MlirOptions& options = {},
                                       const OpenOptions& open_options = {});
 

@@ -200,17 +200,17 @@ struct EncodeOptions {
   /// Alignment of tensor data, a power of two.
   std::uint64_t alignment = 0;
   /// Whether to store dtypes and shapes in formats without fields for them, as `TENSORv0:` in IRPA.
-  bool tensor_notes = true;
+  bool describe_types = true;
   /// Whether safetensors stores metadata without keys as `"__metadata__":{}`. If false, it stores none.
   bool empty_metadata = false;
   /// Whether the data of an IRPA file's external entries stays in the files that they name. If false, their
   /// data goes into this file, as a merge of a model's files requires.
   bool keep_external = true;
-  /// The block size of the file system, a power of two, or 0. Unless it is 0, each tensor keeps its offset
-  /// modulo `block_bytes`, so that the file system can share whole blocks with the source (reflink). IRPA
+  /// The size of a disk block, a power of two, or 0. Unless it is 0, each tensor keeps its offset modulo
+  /// `disk_block_bytes`, so that the file system can share whole disk blocks with the source (reflink). IRPA
   /// does this for all tensors, safetensors for tensors that are adjacent in the same order as in the source.
   /// Other formats do not guarantee it.
-  std::uint64_t block_bytes = 0;
+  std::uint64_t disk_block_bytes = 0;
 };
 
 /// A file to write, without its data.

@@ -75,8 +75,8 @@ class MetaValue {
   MetaValue(MetaType type, Bytes bytes) noexcept : type_(type), bytes_(bytes) {}
 
   [[nodiscard]] MetaType type() const noexcept { return type_; }
-  /// The stored form: a number in little-endian, a u64 length and the string, or a u32 type, a u64 count and
-  /// the array.
+  /// The stored form. A number: its little-endian bytes. A string: a u64 length, then the text. An array: the
+  /// u32 type of its elements, a u64 count, then the elements.
   [[nodiscard]] Bytes bytes() const noexcept { return bytes_; }
 
   /// The string in place. It may contain NUL, and a NUL need not follow it.
@@ -244,7 +244,7 @@ struct MetadataEdit {
   std::optional<Type> type{};
   /// The value in stored form; `value` and `type` are then ignored. Its bytes must be well-formed, as
   /// `MetaValue::bytes` describes, and outlive the edit.
-  std::optional<MetaValue> exact{};
+  std::optional<MetaValue> stored_value{};
 };
 
 /// The type with this name: "u32", "string", … or "array:u32". nullopt if there is none.

@@ -53,7 +53,7 @@ inline constexpr std::array all_hash_algorithms{HashAlgorithm::crc64nvme, HashAl
 /// The size of a digest in bytes: 8, 16 or 32.
 [[nodiscard]] std::size_t digest_bytes(HashAlgorithm algorithm) noexcept;
 
-/// The result of a hash algorithm: up to 32 bytes, without memory of its own.
+/// The result of a hash algorithm: up to 32 bytes, stored in the object. Allocates no memory.
 class Digest {
  public:
   /// A copy of the first `digest_bytes(algorithm)` bytes. `bytes` must have at least that many.

@@ -8,8 +8,8 @@
 //   for (const auto& range : found.bad) print(range.file, range.tensor, range.offset, range.bytes);
 //   HT_TRY(ht::seal(model, {.algorithm = ht::HashAlgorithm::sha256, .force = true}));
 //
-// `FILE.htseal` is stored beside a single file of any format, or beside part 1 of a split GGUF;
-// `model.htseal` in the folder of a shard index or of a model that is a folder. A seal covers all bytes,
+// `FILE.htseal` is stored beside a single file of any format, or beside part 1 of a split GGUF.
+// `model.htseal` is stored beside a shard index, or inside a model that is a folder. A seal covers all bytes,
 // including headers and gaps, in chunks of at most 4 MiB, so that verification can name the damaged parts.
 // The format is in spec/seal-format.md; the same files give the same seal, byte for byte. Results are values.
 // The functions hash on all processors, and many threads may call them at once.
@@ -80,9 +80,9 @@ struct Seal {
 /// The digest of the model: the digest of its only file, or the digest of the digests of all files.
 [[nodiscard]] Result<Digest> digest_of(const Seal& seal);
 
-/// The path of a model's seal, which need not exist: in the folder of a model, beside an index or a file, or
-/// beside the first part of a split model. Depends only on names and on whether `model` is a folder.
-/// `formats` are the caller's formats.
+/// The path of a model's seal, which need not exist: inside the folder if `model` is a folder, else beside
+/// the shard index or the file, or beside the first part of a split model. Depends only on names and on
+/// whether `model` is a folder. `formats` are the caller's formats.
 [[nodiscard]] std::filesystem::path seal_path(const std::filesystem::path& model, io::Port* port = nullptr,
                                               std::span<const Format> formats = {});
 
@@ -153,7 +153,7 @@ struct Verification {
     intact,         ///< every byte was read and matches
     headers_match,  ///< headers and sizes match; data was not read
     damaged,        ///< bytes differ
-    grown,          ///< bytes follow the sealed end
+    grown,          ///< bytes follow the recorded end of the file
     truncated,      ///< bytes are missing at the end
     replaced,       ///< every chunk of a file differs; not reported by a quick comparison
     missing,        ///< a file of the set does not exist
@@ -164,7 +164,7 @@ struct Verification {
     header,  ///< from the start of the file to the first tensor
     tensor,  ///< bytes of a tensor
     gap,     ///< between tensors; without a seal, between the header and the data of a `.ht` file
-    tail,    ///< after the last tensor, or after the sealed end of the file
+    tail,    ///< after the last tensor, or after the recorded end of the file
   };
 
   /// Bytes whose checksum differs from the seal: whole chunks, so some of the bytes may be good.
@@ -230,9 +230,9 @@ struct VerifyOptions {
 
 /// Compares the tensor's bytes with the seal of its file, or with the checksum in a `.ht` file:
 /// `checksum_mismatch`, `not_sealed`, `bad_seal`. Uses the bytes in memory if the tensor is loaded or its
-/// file can be mapped, else reads them. For a tensor of rows, compares the whole tensor. For a splat,
-/// compares all bytes outside of tensors, in all files of the model, because a header has its pattern. Reads
-/// the seal in each call; for all tensors, verify the model.
+/// file can be mapped, else reads them. For a result of `AnyTensor::slice`, compares the whole tensor. For a
+/// splat, compares all bytes outside of tensors, in all files of the model, because a header has its pattern.
+/// Reads the seal in each call; for all tensors, verify the model.
 [[nodiscard]] Result<void> verify(const AnyTensor& tensor, const WorkOptions& work = {});
 
 /// The same for memory that is mapped from a file. `not_sealed` for other memory, and for a range that is not

@@ -136,8 +136,9 @@ class Strategy {
     std::stop_token stop{};
     /// Called with the total of bytes loaded so far, by one thread at a time.
     std::function<void(std::uint64_t done_bytes)> on_progress{};
-    /// Called with every loaded part, in order, by one thread at a time. An Error ends the load. ht::load
-    /// leaves it empty for a strategy of the caller and verifies the memory of its answers instead.
+    /// Called with every loaded part, in order, by one thread at a time. An Error ends the load. With
+    /// `LoadOptions::verify`, ht::load passes a callback that verifies the parts. For a strategy of the
+    /// caller, ht::load leaves `on_loaded` empty, and verifies the memory that the strategy returned.
     std::function<Result<void>(const FileRange& range, Bytes bytes)> on_loaded{};
   };
 
@@ -157,8 +158,9 @@ class Strategy {
 
 [[nodiscard]] std::string_view to_string(Strategy::Kind kind) noexcept;
 
-/// The answer to a request that a strategy does not support.
-[[nodiscard]] Strategy::RequestFailed not_supported(const Strategy& strategy, std::string_view request);
+/// The answer to a request that a strategy does not support. `action` completes the message "strategy 'NAME'
+/// cannot …": "load into memory".
+[[nodiscard]] Strategy::RequestFailed not_supported(const Strategy& strategy, std::string_view action);
 /// The answer with this Error. May throw std::bad_alloc.
 [[nodiscard]] Strategy::RequestFailed request_failed(Error error);
 

@@ -13,6 +13,9 @@
 // file. `bytes` returns stored bytes in place, `tensor` typed elements in place. `copy_to` and `cast` write
 // dense row-major elements, for any stored byte order and element order, and for splats. A const AnyTensor is
 // thread-safe.
+//
+// `slice` returns an AnyTensor that has some rows of another tensor. In the comments below, "the whole
+// tensor" has all rows.
 #pragma once
 
 #include <cstdint>
@@ -55,14 +58,14 @@ class AnyTensor {
   [[nodiscard]] ByteOrder byte_order() const noexcept { return entry().byte_order; }
   /// The size of all elements as stored; a splat counts as if expanded.
   [[nodiscard]] std::uint64_t byte_size() const noexcept;
-  /// The position of the first element in the file, in bytes; for a tensor of rows, of the first element of
-  /// the rows. 0 for a splat.
+  /// The position of the first element in the file, in bytes; for a result of `slice`, of its first element.
+  /// 0 for a splat.
   [[nodiscard]] std::uint64_t offset() const noexcept;
   [[nodiscard]] bool is_splat() const noexcept { return entry().is_splat(); }
   /// Whether the stored bytes equal the output of `copy_to`: not a splat, row-major, little-endian.
   [[nodiscard]] bool is_plain() const noexcept;
-  /// The catalog entry of the tensor, with its position in a file. For a tensor of rows, the entry of the
-  /// whole tensor.
+  /// The catalog entry of the tensor, with its position in a file. For a result of `slice`, the entry of
+  /// the whole tensor.
   [[nodiscard]] Entry entry() const noexcept;
 
   /// The stored bytes in place, valid as long as this tensor. Access to an unreadable page is an Error under
@@ -84,8 +87,8 @@ class AnyTensor {
   /// visible everywhere. Bytes of a source that is not a file are copied once per tensor. Errors are those of
   /// `bytes`, and `changed_underfoot` if the file was truncated since it was opened and no longer contains
   /// the whole tensor. A private page that cannot be read becomes zero and stays zero, because private pages
-  /// cannot be restored. Later guarded reads of that page fail, and so do guarded reads of all later private
-  /// pages of the file, because only the position of the first such page is recorded.
+  /// cannot be restored. From then on, guarded reads fail for that page and for all private pages of the file
+  /// at higher offsets, because the library records only the lowest offset of such a page.
   [[nodiscard]] Result<Storage> private_storage() const;
 
   /// Fills `into` with bytes of the dense, row-major, little-endian form of the tensor, from byte `begin` of
@@ -136,7 +139,7 @@ class AnyTensor {
   [[nodiscard]] Result<Bytes> view(std::uint64_t begin, std::uint64_t count,
                                    std::vector<std::byte>& buffer) const&& = delete;
 
-  /// A tensor of the rows [begin, end) of the outermost dimension; shares the bytes. `out_of_bounds`;
+  /// Returns the rows [begin, end) of the outermost dimension; shares the bytes. `out_of_bounds`;
   /// `bad_shape` for a scalar and for an unknown type; `misaligned` if the rows do not begin at a byte
   /// boundary or are not whole blocks. With packed elements, the last byte of `bytes` may contain bits of the
   /// next row.
@@ -205,7 +208,7 @@ class AnyTensor {
  private:
   friend class Model;
   friend struct ModelAccess;
-  struct Rows;  // the rows of a tensor of rows
+  struct Rows;  // of a result of `slice`
   struct InPlace {
     Storage storage;  // of a splat: one element
     std::uint64_t offset = 0;
@@ -213,7 +216,7 @@ class AnyTensor {
 
   AnyTensor(std::shared_ptr<const ModelState> state, std::size_t index) noexcept;
 
-  /// The first row. The tensor must be a tensor of rows.
+  /// The first row. The tensor must be a result of `slice`.
   [[nodiscard]] std::int64_t first_row() const noexcept;
   [[nodiscard]] bool is_resident() const noexcept { return resident_.owner != nullptr; }
   /// Returns the bytes of the whole tensor in place; maps them if they are not in memory.
@@ -240,7 +243,9 @@ class AnyTensor {
   [[nodiscard]] Result<Selection> select(std::span<const Slice> slices) const;
   [[nodiscard]] Result<void> read_stored(MutableBytes into, const Selection& selection,
                                          const ResultForm& result, const WorkOptions& work) const;
-  void clear_padding(MutableBytes into, std::uint64_t begin) const noexcept;
+  /// Clears the bits of the last byte that belong to the next row, if this tensor is a slice of rows that end
+  /// within a byte. No effect unless `into`, which begins with byte `begin`, includes the last byte.
+  void clear_bits_of_next_row(MutableBytes into, std::uint64_t begin) const noexcept;
   void fill_strides(std::span<std::int64_t> strides) const noexcept;
   /// Adds a hint to an error about bytes that cannot be used in place.
   [[nodiscard]] Error not_in_place(Error error) const;

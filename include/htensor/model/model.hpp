@@ -164,10 +164,11 @@ class Model {
   }
   [[nodiscard]] Result<Storage> storage(std::string_view name) const;
 
-  /// The Error of the first unreadable page of a mapped file that was replaced by zeros, also if a guarded
-  /// section has restored the page since (base/fault.hpp); nullopt if there is none. For programs that read
-  /// in place under FaultPolicy::zero_fill: call `fault` after the computation, and discard the results of
-  /// the computation if `fault` returns an Error. Locks one mutex per file.
+  /// The Error of the first unreadable page of a mapped file that was replaced by zeros, even if a guarded
+  /// section has since replaced the zeros by the page of the file (base/fault.hpp); nullopt if no page was
+  /// replaced. For programs that read in place under FaultPolicy::zero_fill: call `fault` after the
+  /// computation, and discard the results of the computation if `fault` returns an Error. Locks one mutex per
+  /// file.
   [[nodiscard]] std::optional<Error> fault() const;
 
  private:

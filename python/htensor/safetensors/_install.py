@@ -1,4 +1,5 @@
-"""Replaces the `safetensors` package, the reference, with the drop-in, for programs that cannot be edited."""
+"""Replaces the `safetensors` package with the drop-in, for programs that cannot be edited. Below, the reference is the
+replaced package."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ class _File:
     def load(self) -> None:
         """Reads the file into the model's own memory, unless the file is in the page cache or exceeds memory.
 
-        Direct I/O into huge pages is faster than page faults, and `_private` then returns that memory.
+        Direct I/O into huge pages is faster than page faults, and `_private_buffer` then returns that memory.
         """
         if self.backend != "mmap" or self._is_cached():
             return
@@ -209,7 +209,7 @@ class _File:
         if self.backend == "pread" or tensor.nbytes == 0:
             return self._read(tensor, 0, tensor.shape)
         try:
-            buffer = tensor._private()
+            buffer = tensor._private_buffer()
         except htensor.Error as error:
             raise self._error(error) from error
         if self.arrays.is_aligned(buffer.address, tensor.type):

@@ -55,7 +55,7 @@ def load_file(filename: str | os.PathLike[str], *, backend: str = "mmap") -> dic
 
 
 def _specs(tensor_dict: dict[str, numpy.ndarray[Any, Any]]) -> tuple[dict[str, TensorSpec], list[Any]]:
-    """A spec for each array, and the objects that own their memory."""
+    """A spec for each array, and the arrays whose memory the specs point to, to keep while the specs are used."""
     specs, owners = {}, []
     for name, array in tensor_dict.items():
         dense = numpy.ascontiguousarray(array, array.dtype.newbyteorder("="))

@@ -104,8 +104,9 @@ def load_model(
 ) -> tuple[set[str], list[str]]:
     """Copies the tensors of a file into a module. The file needs one tensor of each group that shares memory.
 
-    Returns the names that the file lacks, and the names that the module lacks. With `strict`, any such name
-    raises RuntimeError.
+    Returns the names that the file lacks, and the unexpected names: names that the module lacks, and surplus
+    names. A name is surplus if its tensor in the module shares memory with a tensor that the file stores under
+    another name. With `strict`, any such name raises RuntimeError.
     """
     state = load_file(filename, device=device, backend=backend)
     duplicates = _remove_duplicate_names(model.state_dict(), preferred_names=state.keys())
@@ -245,7 +246,7 @@ def _check(tensors: dict[str, torch.Tensor]) -> None:
 
 
 def _specs(tensors: dict[str, torch.Tensor]) -> tuple[dict[str, TensorSpec], list[torch.Tensor]]:
-    """A spec for each tensor, and the tensors that own their memory."""
+    """A spec for each tensor, and the tensors whose memory the specs point to, to keep while the specs are used."""
     _check(tensors)
     specs, owners = {}, []
     for name, tensor in tensors.items():

@@ -64,7 +64,8 @@ ht_status call(ht_error** error, const Body& body) noexcept {
 // Structs whose first field is their size.
 
 /// The size of the struct T in the first version of the library that has it. To append a field to T,
-/// specialize this with the old size. The new field must come after the padding at the old end of T.
+/// specialize `first_size<T>` with the old size. The offset of the new field must be at least the old size:
+/// if T ended with padding, first declare a reserved field in the place of the padding.
 template <class T>
 inline constexpr std::size_t first_size = sizeof(T);
 

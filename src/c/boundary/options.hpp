@@ -24,7 +24,8 @@ namespace ht::c {
 /// Returns the rounding of the C++ library. HT_ROUND_NONE becomes nearest_even.
 [[nodiscard]] Result<Rounding> rounding(ht_rounding mode, int saturate, std::uint64_t seed);
 
-/// Returns the ht_type of a tag; HT_TYPE_UNKNOWN if the type is unknown.
+/// Returns the ht_type of the tags, also if the library lacks the type. HT_TYPE_UNKNOWN for `invalid` and
+/// `dense`: the file states no type.
 [[nodiscard]] constexpr ht_type c_type(DTypeTag dtype, EncodingTag encoding) noexcept {
   const auto block = static_cast<unsigned>(encoding);
   return static_cast<ht_type>(block != 0 ? 256 + block : static_cast<unsigned>(dtype));

@@ -89,7 +89,8 @@ struct TensorPlace {
 };
 
 /// Generates the data of tensors piece by piece. `places` must be sorted by offset. Sparse data has values in
-/// the first 1024 and the last 1024 elements of all tensors together, and a hole between them.
+/// the first 1024 and the last 1024 elements of all tensors together, rounded to whole blocks and bytes, and
+/// a hole between them.
 [[nodiscard]] DataSource synth_data(const std::vector<TensorPlace>& places, std::uint64_t seed, bool sparse,
                                     WorkWithBar& work);
 

@@ -39,18 +39,19 @@ float weight(std::size_t bell) {
   return static_cast<float>(2 * static_cast<std::int32_t>(bell) - 0xFFFF) * unit;
 }
 
-// Floats of at most 8 bits are used with a scale, so the standard deviation of their weights is 1.
+// True for floats of at most 8 bits. Real models store them together with a scale, so the standard deviation
+// of these weights is 1 and `Values::scale` is ignored.
 template <class D>
-inline constexpr bool is_used_with_scale = D::number.digits < 8;
+inline constexpr bool has_unit_deviation = D::number.digits < 8;
 
 // Table of all weights in a narrow dtype: rounding a billion values one by one takes a minute.
 template <class D>
 const std::vector<typename D::Element>& narrow_weights() {
   static const auto weights = [] {
-    constexpr float scale = is_used_with_scale<D> ? 1 / default_deviation : 1.0F;
+    constexpr float factor = has_unit_deviation<D> ? 1 / default_deviation : 1.0F;
     std::vector<typename D::Element> all;
     all.reserve(0x10000);
-    for (std::size_t i = 0; i < 0x10000; ++i) all.emplace_back(weight(i) * scale);
+    for (std::size_t i = 0; i < 0x10000; ++i) all.emplace_back(weight(i) * factor);
     return all;
   }();
   return weights;
@@ -86,7 +87,7 @@ Result<void> fill(const Values& values, std::uint64_t seed, std::uint64_t positi
   std::uint64_t state = seed + position * random_step;
   const float middle = values.has_mean_one ? 1.0F : 0.0F;
   if constexpr (is_narrow_float<D>) {
-    if (!values.has_mean_one && (is_used_with_scale<D> || values.scale == 1.0F)) {
+    if (!values.has_mean_one && (has_unit_deviation<D> || values.scale == 1.0F)) {
       const auto& weights = narrow_weights<D>();
       for (auto&& slot : tensor) slot = weights[bell(mixed(state += random_step))];
       return {};
@@ -96,8 +97,8 @@ Result<void> fill(const Values& values, std::uint64_t seed, std::uint64_t positi
   return {};
 }
 
-// `index_in_tensor` is the index of the first element; `position` is its index over all tensors, which
-// selects the values of `seed`.
+// `index_in_tensor` is the index of the first element in its tensor. `position` is its index in the sequence
+// of all elements of all tensors; `seed` and `position` determine the random values.
 Result<void> fill(const StorageType& type, const Values& values, std::uint64_t seed,
                   std::uint64_t index_in_tensor, std::uint64_t position, std::uint64_t count,
                   MutableBytes into) {
@@ -213,7 +214,8 @@ struct Run {
   std::uint64_t index_in_tensor;  // of the first element
 };
 
-// All elements, or for sparse data the first and last ones, extended to whole groups.
+// All elements. For sparse data, the first elements, extended to whole groups, and the last ones, which begin
+// at the next whole group.
 std::vector<Run> runs_of(const std::vector<TensorPlace>& places, bool sparse) {
   std::uint64_t total = 0;
   for (const auto& place : places) total += place.elements;
@@ -271,7 +273,7 @@ DataSource synth_data(const std::vector<TensorPlace>& places, std::uint64_t seed
   return [&work, seed, total, runs = runs_of(places, sparse), next = std::size_t{0}, done = std::uint64_t{0},
           buffer = std::vector<std::byte>()]() mutable -> Result<std::optional<DataPiece>> {
     if (is_interrupted())
-      return fail(interruption(fmt::format("{} of {} bytes written, no file changed", done, total)));
+      return fail(interruption(fmt::format("{} of {} bytes written; the target is unchanged", done, total)));
     if (next == runs.size()) return std::nullopt;
     auto& run = runs[next];
     work.update({.done_bytes = run.bytes_before, .total_bytes = total});

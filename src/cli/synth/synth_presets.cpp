@@ -25,8 +25,10 @@ struct Transformer {
   bool tied;             // whether the embedding is also the output layer
   std::int64_t heads;
   std::int64_t key_heads;
-  float rope_factor = 1;   // divisor of the low frequencies
-  float weight_scale = 1;  // a power of two that makes the standard deviation of weights about 1 / √hidden
+  float rope_factor = 1;  // divisor of the low frequencies
+  // `Values::scale` of the weights. In a Llama preset that `--size` does not change, the standard deviation
+  // of the weights is about 1 / √hidden.
+  float weight_scale = 1;
 };
 
 // moe-60k has small experts, so that its many tensors total 2 GB.

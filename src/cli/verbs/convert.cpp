@@ -87,7 +87,7 @@ Result<void> complete(ConvertArguments& options) {
   // IREE reads row-major little-endian data only.
   if (!options.module.empty()) convert.normalize_layout = true;
   convert.share_blocks = options.layout == "shared";
-  convert.tensor_notes = !options.plain;
+  convert.describe_types = !options.plain;
   if (options.inline_all) options.mlir.inline_below = UINT64_MAX;
   if (options.force) options.apply.if_exists = IfExists::replace;
   return {};

@@ -66,8 +66,9 @@ void print_json_lines(OutputBuffer& out, const Differences& found) {
 }
 
 std::string describe_tensor(const Model& model, const Rows& rows, std::string_view name) {
-  // diff compares the only tensors of two `.ht` or `.npy` files despite their names, which are those of the
-  // files. So a name that is not found means the only tensor, at position 0.
+  // A `.ht` or `.npy` file has one tensor, which is named after the file. diff compares the tensors of two
+  // such files even if the names differ, and reports the name in A. So a name that B lacks means the only
+  // tensor of B, at position 0.
   const Row row = rows.at(model.catalog().find(name).value_or(0));
   return row.entry.is_typed() ? type_text(row) : byte_count_text(row.entry.bytes);
 }

@@ -70,7 +70,7 @@ bool is_negative_answer(const Error& error, bool verify) {
   if (code == ErrorCode::budget_too_small) return true;
   // Sizes that differ from the seal have other codes than a checksum mismatch.
   return verify && (code == ErrorCode::not_sealed || code == ErrorCode::bad_seal ||
-                    code == ErrorCode::checksum_mismatch || error.rule() == "bytes_match_the_seal");
+                    code == ErrorCode::checksum_mismatch || error.rule() == "files_are_intact");
 }
 
 std::string json_text(const Report& report) {

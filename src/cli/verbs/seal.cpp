@@ -112,7 +112,7 @@ std::string_view explained(Verification::Verdict verdict) {
     case Verification::Verdict::intact: return "intact: every byte matches";
     case Verification::Verdict::headers_match: return "headers and sizes match; data not read";
     case Verification::Verdict::damaged: return "damaged: checksum mismatch; download the file again";
-    case Verification::Verdict::grown: return "grown: bytes follow the sealed end of the file";
+    case Verification::Verdict::grown: return "grown: bytes follow the recorded end of the file";
     case Verification::Verdict::truncated:
       return "truncated: bytes are missing at the end; download the file again";
     case Verification::Verdict::replaced: return "replaced: every byte range differs from the seal";
@@ -203,9 +203,8 @@ Action register_seal(CLI::App& verb) {
 Action register_hash(CLI::App& verb) {
   return register_digests(
       verb, hash, "--per-tensor", &SealArguments::per_tensor,
-      "Print the digests of the tensors, which are equal in every format: as text, followed by the digest "
-      "of the model (not of its files); with --json, besides those of model and files; "
-      "with --jsonl, alone");
+      "Print the digest of each tensor, which is equal in every format. As text: the tensors, then the "
+      "model, without the files; --json: the tensors, the model and the files; --jsonl: only the tensors");
 }
 
 Action register_verify(CLI::App& verb) {

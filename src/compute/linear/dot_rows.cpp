@@ -4,8 +4,9 @@
 // step is 8 blocks of Q8_0, one block of another encoding, or 32 dense elements. For Q4_K, Q5_K and Q6_K,
 // `add_part` does this for one part of a step. src/values/blocks/decode_reference.hpp has the byte maps.
 // Except for Q8_0, the functions scale each element and pass 32 elements at a time to a sink, which
-// multiplies and adds. Scales are not applied to sums of groups: where scale · q and the offset of Q4_K
-// nearly cancel, the error would exceed a bound relative to Σ|row[j] · x[j]|.
+// multiplies and adds. Q8_0, which has no offset, adds two products q · x before it scales them
+// (dot_rows.hpp). With offsets, this order would exceed the bound of dot_rows.hpp: the bound is relative to
+// Σ|row[j] · x[j]|, which is small where scale · q and the offset nearly cancel.
 #include "compute/linear/dot_rows.hpp"
 
 #include "compute/linear/dot_targets.hpp"
@@ -191,9 +192,9 @@ HT_DOT_INLINE void add_step(Q4_0, Block b, std::size_t at, Sink<B>& sink) {
   const NibbleValues values = (all_nibbles() - set_floats<16>(8.F)) * scale;
   sink.add(at, low_values(both, values), high_values(both, values));
 #else
-  const Ints<16> zero = set_ints<16>(8);
-  sink.add(at, to_floats((both & set_ints<16>(15)) - zero) * scale,
-           to_floats(shift_right<4>(both) - zero) * scale);
+  const Ints<16> zero_point = set_ints<16>(8);
+  sink.add(at, to_floats((both & set_ints<16>(15)) - zero_point) * scale,
+           to_floats(shift_right<4>(both) - zero_point) * scale);
 #endif
 }
 
@@ -290,8 +291,8 @@ struct PreparedOf<Q6_K> {
 template <class T>
 using Prepared = typename PreparedOf<T>::type;
 
-/// Number of parts of a step. Each part is multiplied for all rows in turn, so sums of several rows do not
-/// wait for each other.
+/// Number of parts of a step. Each part is multiplied for all rows in turn: while additions to the sums of
+/// one row wait for earlier additions, the processor works on the other rows.
 template <class T>
 constexpr std::size_t step_parts = 1;
 template <>

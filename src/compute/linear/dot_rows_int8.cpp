@@ -27,7 +27,7 @@ namespace {
 constexpr std::size_t max_batch = 4;
 
 using Bytes32Tag = hn::CappedTag<std::uint8_t, 32>;
-using Signed32Tag = hn::RebindToSigned<Bytes32Tag>;
+using SignedBytes32Tag = hn::RebindToSigned<Bytes32Tag>;
 
 constexpr std::size_t byte_lanes = hn::MaxLanes(Bytes32Tag());
 constexpr std::size_t byte_parts = 32 / byte_lanes;
@@ -109,24 +109,25 @@ HT_DOT_INLINE Ints<8> dot_signed(Bytes32 a, const std::int8_t* b) {
   const auto ones = hn::Set(ShortTag(), std::int16_t{1});
   Ints<8> result;
   for (std::size_t i = 0; i < byte_parts; ++i) {
-    const auto x = hn::LoadU(Signed32Tag(), b + byte_lanes * i);
+    const auto x = hn::LoadU(SignedBytes32Tag(), b + byte_lanes * i);
     // The magnitude of -128 is 128 as an unsigned byte; a pair of products fits 16 bits.
-    const auto magnitude = hn::Abs(hn::BitCast(Signed32Tag(), a.part[i]));
+    const auto magnitude = hn::Abs(hn::BitCast(SignedBytes32Tag(), a.part[i]));
     const auto signed_x = with_sign_of(x.raw, a.part[i].raw);
     result.part[i].raw = dot_short_pairs(dot_byte_pairs(magnitude.raw, signed_x), ones.raw);
   }
   return result;
 }
 
-/// Σ (a - Zero) · b.
-template <std::uint8_t Zero>
+/// Σ (a - ZeroPoint) · b.
+template <std::uint8_t ZeroPoint>
 HT_DOT_INLINE Ints<8> dot_centred(Bytes32 a, const std::int8_t* b) {
   const auto ones = hn::Set(ShortTag(), std::int16_t{1});
-  const auto zero = hn::Set(Bytes32Tag(), Zero);
+  const auto zero_point = hn::Set(Bytes32Tag(), ZeroPoint);
   Ints<8> result;
   for (std::size_t i = 0; i < byte_parts; ++i) {
-    const auto x = hn::LoadU(Signed32Tag(), b + byte_lanes * i);
-    const auto pairs = subtract_shorts(dot_byte_pairs(a.part[i].raw, x.raw), dot_byte_pairs(zero.raw, x.raw));
+    const auto x = hn::LoadU(SignedBytes32Tag(), b + byte_lanes * i);
+    const auto pairs =
+        subtract_shorts(dot_byte_pairs(a.part[i].raw, x.raw), dot_byte_pairs(zero_point.raw, x.raw));
     result.part[i].raw = dot_short_pairs(pairs, ones.raw);
   }
   return result;
@@ -152,7 +153,7 @@ HT_DOT_INLINE Ints<8> dot_scaled(Bytes32 a, const std::int8_t* b, const std::int
   const auto scale = hn::BitCast(ShortTag(), hn::Set(words, load_pair(scale_pairs + 2 * group)));
   Ints<8> result;
   for (std::size_t i = 0; i < byte_parts; ++i) {
-    const auto x = hn::LoadU(Signed32Tag(), b + byte_lanes * i);
+    const auto x = hn::LoadU(SignedBytes32Tag(), b + byte_lanes * i);
     result.part[i].raw = dot_short_pairs(dot_byte_pairs(a.part[i].raw, x.raw), scale.raw);
   }
   return result;
@@ -167,7 +168,7 @@ HT_DOT_INLINE Ints<8> dot_two_scales(Bytes32 a, const std::int8_t* b, const std:
                              static_cast<std::uint16_t>(0x0100U + 0x0202U * group));
   Ints<8> result;
   for (std::size_t i = 0; i < byte_parts; ++i) {
-    const auto x = hn::LoadU(Signed32Tag(), b + byte_lanes * i);
+    const auto x = hn::LoadU(SignedBytes32Tag(), b + byte_lanes * i);
     const auto all = hn::LoadU(bytes, reinterpret_cast<Block>(scales) + byte_lanes * i);
     const auto scale = hn::BitCast(ShortTag(), hn::TableLookupBytes(all, hn::BitCast(bytes, index)));
     result.part[i].raw = dot_short_pairs(dot_byte_pairs(a.part[i].raw, x.raw), scale.raw);
@@ -181,14 +182,15 @@ HT_DOT_INLINE Ints<8> dot_two_scales(Bytes32 a, const std::int8_t* b, const std:
 
 /// `Element` is the type of the elements of `a`: int8 or uint8.
 template <class Element>
-HT_DOT_INLINE Ints<8> dot_each(Bytes32 a, const std::int8_t* b, int zero, int low_scale, int high_scale) {
+HT_DOT_INLINE Ints<8> dot_each(Bytes32 a, const std::int8_t* b, int zero_point, int low_scale,
+                               int high_scale) {
   std::uint8_t bytes[32];
   for (std::size_t i = 0; i < byte_parts; ++i) hn::StoreU(a.part[i], Bytes32Tag(), bytes + byte_lanes * i);
   alignas(32) std::int32_t sums[8];
   for (std::size_t i = 0; i < 8; ++i) {
     sums[i] = 0;
     for (std::size_t j = 4 * i; j < 4 * i + 4; ++j)
-      sums[i] += (static_cast<Element>(bytes[j]) - zero) * b[j] * (i < 4 ? low_scale : high_scale);
+      sums[i] += (static_cast<Element>(bytes[j]) - zero_point) * b[j] * (i < 4 ? low_scale : high_scale);
   }
   return load_ints<8>(sums);
 }
@@ -197,9 +199,9 @@ HT_DOT_INLINE Ints<8> dot_signed(Bytes32 a, const std::int8_t* b) {
   return dot_each<std::int8_t>(a, b, 0, 1, 1);
 }
 
-template <std::uint8_t Zero>
+template <std::uint8_t ZeroPoint>
 HT_DOT_INLINE Ints<8> dot_centred(Bytes32 a, const std::int8_t* b) {
-  return dot_each<std::uint8_t>(a, b, Zero, 1, 1);
+  return dot_each<std::uint8_t>(a, b, ZeroPoint, 1, 1);
 }
 
 HT_DOT_INLINE Ints<8> dot_shorts(const std::int16_t* a, const std::int16_t* b) {
@@ -272,7 +274,8 @@ struct Prepared {
   /// The first 16 are in the layout that `dot_scaled` or `dot_two_scales` reads. The last 16 are the offsets
   /// of Q4_K and Q5_K, each stored twice, or the scales of Q6_K in stored order.
   alignas(64) std::int16_t scales[32];
-  /// Factors of the integer sums of products, and of offsets.
+  /// For vector b, `factors[b][0]` multiplies the integer sums of products, and `factors[b][1]` those of
+  /// offset · x (Q4_K and Q5_K only).
   float factors[B][2];
 };
 

@@ -56,9 +56,9 @@ std::vector<Terms> terms_of_row(const WeightRows& rows, std::int64_t row) {
   return terms;
 }
 
-// The bound of dot_rows.hpp: k · eps · Σ(|scale · q| + |offset|) · |x'| for the exact product with the
-// rounded vector x', and Σ (scale / 2) · |element| more for the exact product with x. The factor 1 + 2^-16 is
-// for the division by the scale, which rounds to F32.
+// The bound of dot_rows.hpp. The difference from the exact product with the rounded vector x' is at most
+// k · eps · Σ(|w_scale · q| + |offset|) · |x'|. The difference from the exact product with x is larger by at
+// most (1 + 2^-16) · Σ (x_scale / 2) · |element|.
 void expect_int8_within_bound(const Problem& problem, const Floats& found) {
   const Int8Vectors rounded(problem.rows.type, problem.x.data(), problem.x_stride, problem.batch,
                             problem.rows.columns);
@@ -74,15 +74,15 @@ void expect_int8_within_bound(const Problem& problem, const Floats& found) {
       double rounding = 0;
       for (std::size_t j = 0; j < columns; ++j) {
         const std::size_t at = static_cast<std::size_t>(b) * columns + j;
-        const auto scale = static_cast<double>(rounded.scales[at / in_block]);
-        const double x = rounded.elements[at] * scale;
+        const auto x_scale = static_cast<double>(rounded.scales[at / in_block]);
+        const double x = rounded.elements[at] * x_scale;
         const double element = row[j].element();
         const double size = std::fabs(row[j].product) + std::fabs(row[j].offset);
         ASSERT_LE(std::fabs(element - static_cast<double>(decoded[j])), 3 * 0x1p-24 * size) << j;
         sum += element * static_cast<double>(problem.vector(b)[j]);
         sum_of_rounded += element * x;
         magnitude += size * std::fabs(x);
-        rounding += scale / 2 * (1 + 0x1p-16) * std::fabs(element);
+        rounding += x_scale / 2 * (1 + 0x1p-16) * std::fabs(element);
       }
       const double value = found[static_cast<std::size_t>(b * problem.rows.count + r)];
       const double bound = static_cast<double>(columns) * 0x1p-24 * magnitude;

@@ -269,8 +269,9 @@ HT_DOT_INLINE T number_at(Block bytes) {
   return value;
 }
 
-/// Prefetches for a kernel that reads R neighbouring rows in steps. Near the end of a row, the prefetch
-/// continues R rows later, after the rows that are multiplied now.
+/// Prefetches for a kernel that reads R neighbouring rows in steps. Near the end of row r, the prefetch
+/// continues in row r + R, which is multiplied next: an address beyond the end of row r is in row r + 1, to
+/// which `bytes_to_last_row` adds R - 1 rows.
 template <std::size_t R>
 struct RowPrefetch {
   HT_DOT_INLINE RowPrefetch(const Block* rows, std::size_t bytes)

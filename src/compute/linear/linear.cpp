@@ -99,7 +99,8 @@ std::vector<RowRange> equal_ranges(std::span<const LinearProduct<T>> products, s
   return ranges;
 }
 
-// Calls `run(product, first, end)` for the rows `first` to `end`, counted over all products.
+// Calls `run(product, from, to)` for each product that has rows in [first, end). `first` and `end` are
+// counted over all products, `from` and `to` within the product.
 template <class T, class Run>
 void run_range(std::span<const LinearProduct<T>> products, std::int64_t first, std::int64_t end,
                const Run& run) {
@@ -112,8 +113,8 @@ void run_range(std::span<const LinearProduct<T>> products, std::int64_t first, s
   }
 }
 
-// Calls `run(product, first, end)` for ranges of rows on several threads, or on the calling thread if there
-// is only one range. Results do not depend on how rows are split.
+// Calls `run(product, from, to)` for ranges of rows of each product on several threads, or on the calling
+// thread if there is only one range. Results do not depend on how rows are split.
 template <class T, class Run>
 Result<void> split_rows(std::span<const LinearProduct<T>> products, std::int64_t batch, Workers* workers,
                         const Run& run) {
@@ -264,7 +265,7 @@ Result<void> check_inner_extents(layout::Extents x, layout::Extents weights, std
           ErrorCode::shape_mismatch, "inner_extents_are_equal",
           format_text("x of shape {} has {} elements in dimension {} but rows of weights of shape {} have {}",
                       layout::to_text(x), x[dimension], dimension, layout::to_text(weights), weights[1]))
-          .with_hint("use weights of shape [out, in], where in is the extent of x"));
+          .with_hint(format_text("use weights of shape [outputs, {}]", x[dimension])));
 }
 
 Result<void> check_bias_extent(layout::Extents bias, layout::Extents weights) {
@@ -277,8 +278,8 @@ Result<void> check_bias_extent(layout::Extents bias, layout::Extents weights) {
 
 Result<void> run_linear(std::span<const LinearProduct<float>> products, const LinearInput<float>& input,
                         const LinearOptions& options) {
-  // The result of batch 0 is empty, so the number of rows has no limit: a broadcast view may have 2^50.
-  // Returns before any loop over rows.
+  // Without vectors, the result is empty, so its memory does not limit the number of rows: weights that are a
+  // broadcast view may have 2^50 rows. Returns before any loop over rows.
   if (input.batch == 0) return {};
   return without_bad_alloc([&]() -> Result<void> {
     // Vectors of int8 have one scale per block of the weights.

@@ -24,7 +24,8 @@ Result<void> check_runtime_weights(const ErasedWeights& weights, const ElementTy
               format_text("tensor '{}' of shape {} has {} dimensions, not 2", name, layout::to_text(dims),
                           dims.size()))
             .at_tensor(name)
-            .with_hint("use weights of shape [out, in]; cast a norm or bias to F32 or F64 before the call"));
+            .with_hint(
+                "use weights of shape [outputs, inputs]; cast a norm or bias to F32 or F64 before the call"));
   }
   if (!values::is_lossless(type, target)) {
     return fail(Error(ErrorCode::would_lose, "weights_keep_every_value",
@@ -68,7 +69,7 @@ Result<std::optional<RuntimeMatrix>> rows_in_place(const ErasedWeights& weights,
                        .touched = stored};
 }
 
-Result<RuntimeMatrix> matrix_in_place(Result<std::optional<RuntimeMatrix>> rows) {
+Result<RuntimeMatrix> matrix_or_error(Result<std::optional<RuntimeMatrix>> rows) {
   return *HT_TRY(std::move(rows));
 }
 

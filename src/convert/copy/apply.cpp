@@ -75,7 +75,7 @@ std::vector<std::uint64_t> cuts_of(const PlannedFile& file, const Pieces* pieces
       cuts.push_back(regions.chunk(i, nth).range.offset);
   }
   if (file.finish != nullptr) cuts.push_back(file.header.size());
-  if (file.finish != nullptr && pieces != nullptr) cuts.push_back(pieces->begin + pieces->first);
+  if (file.finish != nullptr && pieces != nullptr) cuts.push_back(pieces->begin + pieces->min_offset);
   return cuts;
 }
 
@@ -96,8 +96,9 @@ Result<std::optional<std::vector<Path>>> files_of_index(const Path& path, io::Po
   return files;
 }
 
-// The files that a set is opened by come first, then seals, then shards.
-int rank_of(const Path& path) {
+// The order in which the old files of a set are removed: the index, part 1 or a file without a number, seals,
+// other parts. The first of them is the file that the set is opened by.
+int removal_rank(const Path& path) {
   const auto name = path.filename().string();
   if (is_index_name(name)) return 0;
   if (name.ends_with(seal_suffix)) return 2;
@@ -163,7 +164,7 @@ class PlanExecution {
     return {};
   }
 
-  [[nodiscard]] const std::vector<Path>& removed() const noexcept { return converted_.removed; }
+  [[nodiscard]] const std::vector<Path>& removed() const noexcept { return report_.removed; }
   void set_work(const WorkOptions& work) { options_.work = work; }
 
   Result<ConversionReport> run() {
@@ -173,19 +174,19 @@ class PlanExecution {
     HT_TRY(find_replaced_seal());
     targets_.reserve(plan_.files.size());
     for (const auto& file : plan_.files) HT_TRY(write(file));
-    report(plan_.bytes());
+    report_progress(plan_.bytes());
     HT_TRY(check_stop());
     std::optional<NewSeal> seal;
     if (algorithm_) {
       seal.emplace(HT_TRY(new_seal()));
       HT_TRY(check_stop());
-      converted_.seal = seal->path();
+      report_.seal = seal->path();
     }
     // All memory is allocated before the first file is in place.
-    for (const auto& file : plan_.files) converted_.written.push_back(file.path);
-    converted_.bytes = plan_.bytes();
+    for (const auto& file : plan_.files) report_.written.push_back(file.path);
+    report_.bytes = plan_.bytes();
     HT_TRY(commit(seal ? &*seal : nullptr, std::move(lock)));
-    return std::move(converted_);
+    return std::move(report_);
   }
 
  private:
@@ -198,16 +199,16 @@ class PlanExecution {
 
   // Must run while the old index exists.
   Result<void> find_old_shards() {
-    if (options_.if_exists == IfExists::replace) converted_.removed = HT_TRY(shards_to_remove(plan_, port_));
+    if (options_.if_exists == IfExists::replace) report_.removed = HT_TRY(shards_to_remove(plan_, port_));
     return {};
   }
 
   // All files that are replaced or removed. A seal that names the removed shards belongs to this model.
   [[nodiscard]] std::vector<Path> affected_paths() const {
     std::vector<Path> paths;
-    paths.reserve(plan_.files.size() + converted_.removed.size());
+    paths.reserve(plan_.files.size() + report_.removed.size());
     for (const auto& file : plan_.files) paths.push_back(file.path);
-    paths.insert(paths.end(), converted_.removed.begin(), converted_.removed.end());
+    paths.insert(paths.end(), report_.removed.begin(), report_.removed.end());
     return paths;
   }
 
@@ -216,16 +217,16 @@ class PlanExecution {
   Result<void> find_replaced_seal() {
     algorithm_ = options_.seal ? std::optional(HashAlgorithm::crc64nvme) : std::nullopt;
     kept_seal_.reset();
-    converted_.stale_seal.reset();
+    report_.stale_seal.reset();
     if (options_.if_exists == IfExists::fail) return {};
     const auto replaced =
         HT_TRY(ReplacedSeal::find(plan_.model_path(), affected_paths(), plan_.formats, port_));
     if (!replaced) return {};
     if (replaced->algorithm) algorithm_ = replaced->algorithm;
-    if (!algorithm_) converted_.stale_seal = replaced->path;
+    if (!algorithm_) report_.stale_seal = replaced->path;
     if (!algorithm_ || !replaced->path_changes) return {};
     if (is_set()) {
-      converted_.removed.push_back(replaced->path);
+      report_.removed.push_back(replaced->path);
     } else {
       // The seal of the folder covers this file alone. The new seal keeps the path of the old one, so both
       // the folder and the file stay verifiable.
@@ -238,7 +239,7 @@ class PlanExecution {
     targets_.push_back(HT_TRY(io::AtomicFile::create(file.path, options_.if_exists, port_)));
     auto& target = targets_.back();
     CopyChecksums* sums = nullptr;
-    if (sums_are_sealed() || file.finish != nullptr)
+    if (seal_uses_copy_sums() || file.finish != nullptr)
       sums = &sums_.try_emplace(file.path.lexically_normal(), cuts_of(file, contents_.pieces)).first->second;
     const CopyOptions copy{.sources = contents_.sources, .sums = sums, .work = work()};
     bool is_whole = true;
@@ -251,10 +252,10 @@ class PlanExecution {
     if (file.finish != nullptr && is_whole) HT_TRY(finish_header(file, target, *sums));
     HT_TRY(target.sync());
     done_before_ += file.bytes;
-    converted_.copied_by.reflink += by.reflink;
-    converted_.copied_by.direct += by.direct;
-    converted_.copied_by.copy_file_range += by.copy_file_range;
-    converted_.copied_by.read_write += by.read_write;
+    report_.copied_by.reflink += by.reflink;
+    report_.copied_by.direct += by.direct;
+    report_.copied_by.copy_file_range += by.copy_file_range;
+    report_.copied_by.read_write += by.read_write;
     return {};
   }
 
@@ -262,12 +263,12 @@ class PlanExecution {
   [[nodiscard]] WorkOptions work() const {
     if (!options_.work.on_progress) return options_.work;
     const auto forward = [this, before = done_before_](const Progress& now) {
-      report(before + now.done_bytes);
+      report_progress(before + now.done_bytes);
     };
     return {.stop = options_.work.stop, .on_progress = forward};
   }
 
-  void report(std::uint64_t done_bytes) const {
+  void report_progress(std::uint64_t done_bytes) const {
     if (!options_.work.on_progress) return;
     options_.work.on_progress({.done_bytes = done_bytes,
                                .total_bytes = plan_.bytes(),
@@ -293,7 +294,7 @@ class PlanExecution {
                              CopyChecksums& sums) const {
     std::uint64_t sum = 0;
     if (contents_.pieces != nullptr) {
-      const auto begin = contents_.pieces->begin + contents_.pieces->first;
+      const auto begin = contents_.pieces->begin + contents_.pieces->min_offset;
       sum = HT_TRY(sum_of(file.path, sums, begin, file.bytes - begin));
     }
     for (const auto& part : file.parts)
@@ -307,11 +308,12 @@ class PlanExecution {
 
   // The files of a set are renamed through a journal.
   Result<void> commit(NewSeal* seal, std::optional<SetLock> lock) {
-    if (!lock || (targets_.size() == 1 && converted_.removed.empty()))
+    if (!lock || (targets_.size() == 1 && report_.removed.empty()))
       return commit_file(targets_.front(), seal);
     const bool replaces = options_.if_exists == IfExists::replace;
     auto* const seal_file = seal != nullptr ? seal->file() : nullptr;
-    // The file that the set is opened by comes last, and the seal directly before it.
+    // The order in which the new files get their names: the file that the set is opened by is the last one,
+    // and the seal directly before it.
     std::vector<io::AtomicFile*> files;
     files.reserve(targets_.size() + 1);
     const auto is_model_file = [&](const io::AtomicFile& file) {
@@ -322,21 +324,21 @@ class PlanExecution {
     }
     if (seal_file != nullptr) files.push_back(seal_file);
     files.push_back(&*std::ranges::find_if(targets_, is_model_file));
-    std::vector<Path> old = converted_.removed;
+    std::vector<Path> old = report_.removed;
     old.reserve(old.size() + files.size());
     for (const auto* const file : files) {
       const bool can_replace = replaces || file == seal_file;
       if (can_replace && HT_TRY(file_exists(file->target(), port_))) old.push_back(file->target());
     }
     // Sorted and without duplicates, as the journal requires.
-    std::ranges::sort(old, {}, [](const Path& path) { return std::pair(rank_of(path), path); });
+    std::ranges::sort(old, {}, [](const Path& path) { return std::pair(removal_rank(path), path); });
     old.erase(std::ranges::unique(old).begin(), old.end());
     return std::move(*lock).replace(old, files);
   }
 
   // Whether the seal uses checksums taken during the copy. With another algorithm, or if the data comes in
   // pieces, the written files are read again.
-  [[nodiscard]] bool sums_are_sealed() const noexcept {
+  [[nodiscard]] bool seal_uses_copy_sums() const noexcept {
     return algorithm_ == HashAlgorithm::crc64nvme && contents_.pieces == nullptr;
   }
 
@@ -349,13 +351,13 @@ class PlanExecution {
     };
     return NewSeal::of_new_files({.opened = plan_.model_path(),
                                   .files = targets_,
-                                  .removed = converted_.removed,
+                                  .removed = report_.removed,
                                   .seal = kept_seal_,
                                   .dtypes = open_options_.dtypes,
                                   .formats = plan_.formats,
                                   .port = port_},
                                  {.algorithm = *algorithm_, .work = options_.work},
-                                 sums_are_sealed() ? seen : KnownDigest());
+                                 seal_uses_copy_sums() ? seen : KnownDigest());
   }
 
   const ConversionPlan& plan_;
@@ -369,7 +371,7 @@ class PlanExecution {
   std::uint64_t done_before_ = 0;
   std::optional<HashAlgorithm> algorithm_;  // of the target's seal, if it gets one
   std::optional<Path> kept_seal_;           // the path of the target's seal, unless it is the default one
-  ConversionReport converted_;
+  ConversionReport report_;
 };
 
 namespace {

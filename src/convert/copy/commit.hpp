@@ -29,7 +29,9 @@ class NewSeal {
   struct Edit {
     const std::filesystem::path& path;
     io::MappedFile& source;
+    /// The new header.
     Bytes header;
+    /// Bytes by which the edit moves the data: the size of the new header minus that of the old one.
     std::uint64_t moved_by = 0;
     const WorkOptions& work;
     std::span<const Format> formats{};

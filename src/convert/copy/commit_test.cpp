@@ -130,8 +130,9 @@ class RenewingSeal : public ::testing::Test {
     return {};
   }
 
-  // Whether all files of a state exist, except its seal. Other files may still exist.
-  static bool has_files(const Contents& now, const Contents& state) {
+  // Whether each file of a state, except its seal, exists with the contents that it has in this state. Other
+  // files may exist, too.
+  static bool matches_state_except_seal(const Contents& now, const Contents& state) {
     return std::ranges::all_of(state, [&](const auto& file) {
       const auto found = now.find(file.first);
       return file.first.ends_with(".htseal") || (found != now.end() && found->second == file.second);
@@ -157,15 +158,16 @@ TEST_F(RenewingSeal, leaves_the_old_pair_or_the_new_pair_after_any_failure) {
         EXPECT_EQ(port.open_files(), 0);
         const auto now = contents(folder);
         failed += static_cast<int>(!done);
-        for (const auto& [name, bytes] : now) EXPECT_FALSE(name.starts_with(".")) << name << " is a leftover";
+        for (const auto& [name, bytes] : now)
+          EXPECT_FALSE(name.starts_with(".")) << name << " is not a temporary file";
         EXPECT_TRUE(!done || now == states.renewed);
         const auto seal = now.find(name_of_seal(states.old));
-        ASSERT_NE(seal, now.end()) << "the seal is missing";
+        ASSERT_NE(seal, now.end()) << "the seal exists";
         const bool is_new = seal->second == states.renewed.at(seal->first);
         EXPECT_TRUE(is_new || seal->second == states.old.at(seal->first));
         // A set that is being replaced has no index until all new files are in place.
         if (!now.contains(write_case.model)) continue;
-        EXPECT_TRUE(has_files(now, is_new ? states.renewed : states.old));
+        EXPECT_TRUE(matches_state_except_seal(now, is_new ? states.renewed : states.old));
         const auto verified = compare_with_seal(folder / write_case.model);
         EXPECT_TRUE(verified && verified->verdict == Verification::Verdict::intact);
         if (port.count(call) <= nth) break;
@@ -181,14 +183,14 @@ TEST_F(RenewingSeal, killed_at_any_call_leaves_a_pair_or_an_old_file_with_the_ne
     const auto states = states_of(write_case);
     int between = 0;
     bool finished = false;
-    for (int call = 0; !finished; ++call) {
-      ASSERT_LT(call, 1000);
-      SCOPED_TRACE("before call " + std::to_string(call));
+    for (int nth = 0; !finished; ++nth) {
+      ASSERT_LT(nth, 1000);
+      SCOPED_TRACE("before crash point " + std::to_string(nth));
       const TemporaryFolder folder;
       write_all(folder, states.old);
       finished = testing::finishes_in_child([&] {
         FaultyPort port;
-        testing::kill_before(port, call, testing::is_crash_point);
+        testing::kill_before(port, nth, testing::is_crash_point);
         return write_case.run(folder, 2, port).has_value();
       });
       const auto repeat = [&] {
@@ -201,27 +203,27 @@ TEST_F(RenewingSeal, killed_at_any_call_leaves_a_pair_or_an_old_file_with_the_ne
       EXPECT_TRUE(!finished || now == states.renewed);
       const auto verified = compare_with_seal(folder / write_case.model);
       if (write_case.is_set()) {
-        EXPECT_TRUE(verified && verified->is_intact()) << "neither the old nor the new set matches its seal";
+        EXPECT_TRUE(verified && verified->is_intact()) << "the old or the new set matches its seal";
         repeat();
         continue;
       }
       const auto seal = now.find(name_of_seal(states.old));
-      ASSERT_NE(seal, now.end()) << "the seal is missing";
+      ASSERT_NE(seal, now.end()) << "the seal exists";
       const bool is_new_seal = seal->second == states.renewed.at(seal->first);
       EXPECT_TRUE(is_new_seal || seal->second == states.old.at(seal->first));
       const bool has_model = now.contains(write_case.model);
-      const bool is_new = has_files(now, states.renewed);
-      EXPECT_TRUE(is_new || !has_model || has_files(now, states.old));
-      EXPECT_TRUE(is_new_seal || !is_new) << "new files have the old seal";
+      const bool is_new = matches_state_except_seal(now, states.renewed);
+      EXPECT_TRUE(is_new || !has_model || matches_state_except_seal(now, states.old));
+      EXPECT_TRUE(is_new_seal || !is_new) << "new files have the new seal";
       EXPECT_EQ(verified && verified->is_intact(), has_model && is_new == is_new_seal);
       between += static_cast<int>(is_new != is_new_seal);
       repeat();
     }
-    EXPECT_GE(between, write_case.is_set() ? 0 : 2) << "no process was killed between the two renames";
+    EXPECT_GE(between, write_case.is_set() ? 0 : 2) << "some processes are killed between the two renames";
   }
 }
 
-// Otherwise a loss of power could keep the new file and lose its seal.
+// Without the fsync between the two renames, a loss of power could keep the new file and lose its seal.
 TEST_F(RenewingSeal, is_synced_before_the_file_gets_its_name) {
   for (const auto& write_case : write_cases()) {
     if (write_case.is_set()) continue;
@@ -261,7 +263,7 @@ TEST_F(RenewingSeal, leaves_the_old_files_if_the_rename_fails) {
     FaultyPort port;
     port.fail_from(Call::rename, 0, std::errc::operation_not_permitted);
     EXPECT_FALSE(write_case.run(folder, 2, port));
-    EXPECT_TRUE(has_files(contents(folder), states.old));
+    EXPECT_TRUE(matches_state_except_seal(contents(folder), states.old));
     const auto verified = compare_with_seal(folder / write_case.model);
     EXPECT_TRUE(verified && verified->verdict == Verification::Verdict::intact);
   }

@@ -21,7 +21,8 @@ namespace ht::inline v1 {
 namespace {
 
 constexpr std::uint64_t max_alignment = io::DirectFile::max_alignment;
-// Larger pieces were slower: earlier pieces are evicted from the CPU caches while the next one is read.
+// Larger pieces were slower, probably because the beginning of a piece leaves the CPU caches before a worker
+// writes the piece.
 constexpr std::uint64_t copy_piece_bytes = std::uint64_t{1} << 20;
 // Per worker: one piece plus the bytes read for page alignment at both ends.
 constexpr std::size_t buffer_bytes = copy_piece_bytes + 2 * max_alignment;
@@ -253,7 +254,7 @@ class FileCopy : PartReader {
     return {};
   }
 
-  // Gaps between the parts are not written.
+  // `covered_parts` turned small gaps into parts of zeros. The remaining gaps are not written.
   void record_gaps_as_holes() {
     std::uint64_t end = 0;
     for (const auto& part : parts_) {
@@ -540,7 +541,7 @@ class MemoryCopy : PartReader {
 
 Error stopped_write(const std::filesystem::path& path, std::uint64_t written, std::uint64_t bytes) {
   return Error(ErrorCode::cancelled, "work_is_completed",
-               format_text("stopped: {} of {} bytes written, no file changed", written, bytes))
+               format_text("stopped: {} of {} bytes written; the target is unchanged", written, bytes))
       .at_path(path.native());
 }
 

@@ -28,8 +28,8 @@ class CopyingFiles : public ::testing::Test {
  protected:
   CopyingFiles() { write_file(source_, contents_); }
 
-  // Parts of every origin, with gaps: a header, memory, a repeated pattern, and the source at any offset.
-  PlannedFile plan_with_every_origin() {
+  // A header, memory, a repeated pattern, and stored bytes of the source at any offset, with large gaps.
+  PlannedFile plan_with_large_gaps() {
     PlannedFile file{.path = target_, .bytes = 11 * megabyte + 17, .header = noise(100, 2), .parts = {}};
     file.parts.push_back({.offset = 128, .bytes = 1000, .from = Bytes(memory_)});
     file.parts.push_back({.offset = 1128, .bytes = 5 * megabyte + 3, .from = PartOrigin::Stored{0, 77}});
@@ -41,9 +41,9 @@ class CopyingFiles : public ::testing::Test {
     return file;
   }
 
-  // The file has no holes, so it is allocated before the copy.
+  // All gaps are small. They are written as zeros, so the file has no holes and is allocated before the copy.
   PlannedFile plan_without_large_gaps() {
-    auto file = plan_with_every_origin();
+    auto file = plan_with_large_gaps();
     file.parts[1].bytes = 6 * megabyte - file.parts[1].offset - 100;
     file.parts[4].offset = file.parts[3].offset + file.parts[3].bytes + 100;
     file.bytes = file.parts[4].offset + file.parts[4].bytes + 17;
@@ -98,7 +98,7 @@ class CopyingFiles : public ::testing::Test {
 };
 
 TEST_F(CopyingFiles, copies_the_planned_bytes_by_every_method) {
-  const auto file = plan_with_every_origin();
+  const auto file = plan_with_large_gaps();
   const auto any = copy(file).value();
   EXPECT_EQ(any.reflink + any.direct + any.copy_file_range + any.read_write, stored_bytes);
   expect_planned_bytes(file);
@@ -123,7 +123,7 @@ TEST_F(CopyingFiles, copies_the_planned_bytes_by_every_method) {
 TEST_F(CopyingFiles, reads_uncached_ranges_with_direct_io) {
   port_.fail_from(Call::clone_range, 0, std::errc::operation_not_supported);
   port_.fail_from(Call::cached, 0, std::errc::function_not_supported);
-  const auto file = plan_with_every_origin();
+  const auto file = plan_with_large_gaps();
   const auto copied = copy(file).value();
   expect_planned_bytes(file);
   if (copied.direct == 0) GTEST_SKIP() << "the folder for temporary files has no direct writes";
@@ -187,7 +187,7 @@ TEST_F(CopyingFiles, keeps_holes) {
 }
 
 TEST_F(CopyingFiles, adds_every_byte_to_the_checksums) {
-  const auto file = plan_with_every_origin();
+  const auto file = plan_with_large_gaps();
   CopyChecksums sums({});
   const auto copied = copy(file, &sums).value();
   EXPECT_EQ(copied.reflink + copied.copy_file_range, 0U);
@@ -218,7 +218,7 @@ TEST_F(CopyingFiles, bytes_can_be_copied) {
   port_.fail_from(Call::clone_range, 0, std::errc::operation_not_supported);
   port_.fail_from(Call::reopen_direct, 0, std::errc::invalid_argument);
   port_.fail_at(Call::copy_range, 0, std::errc::no_space_on_device);
-  const auto done = copy(plan_with_every_origin());
+  const auto done = copy(plan_with_large_gaps());
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code(), ErrorCode::no_space);
   EXPECT_EQ(done.error().rule(), "bytes_can_be_copied");
@@ -239,7 +239,7 @@ TEST_F(CopyingFiles, blocks_can_be_shared) {
 TEST_F(CopyingFiles, reports_an_unreadable_source) {
   port_.fail_from(Call::clone_range, 0, std::errc::operation_not_supported);
   port_.fail_from(Call::read_at, 0, std::errc::io_error);
-  const auto done = copy(plan_with_every_origin());
+  const auto done = copy(plan_with_large_gaps());
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code(), ErrorCode::read_failed);
   EXPECT_EQ(done.error().path(), source_.string());
@@ -247,7 +247,7 @@ TEST_F(CopyingFiles, reports_an_unreadable_source) {
 }
 
 TEST_F(CopyingFiles, reports_a_source_that_changes_or_shrinks) {
-  const auto file = plan_with_every_origin();
+  const auto file = plan_with_large_gaps();
   for (const bool shrinks : {true, false}) {
     write_file(source_, contents_);
     bool is_done = false;
@@ -268,7 +268,7 @@ TEST_F(CopyingFiles, reports_a_source_that_changes_or_shrinks) {
 }
 
 TEST_F(CopyingFiles, can_be_cancelled_and_reports_the_written_bytes) {
-  const auto file = plan_with_every_origin();
+  const auto file = plan_with_large_gaps();
   const std::stop_source stop;
   stop.request_stop();
   const auto done = copy(file, nullptr, {.stop = stop.get_token(), .on_progress = {}});
@@ -324,8 +324,8 @@ TEST_F(CopyingFiles, can_be_cancelled_within_a_column_major_piece) {
   const int before = port_.count(Call::write_at);
   const auto done = copy(file, nullptr, {.stop = stop.get_token(), .on_progress = {}});
   ASSERT_FALSE(done);
-  EXPECT_EQ(done.error().message(), "stopped: 0 of 1048576 bytes written, no file changed");
-  EXPECT_EQ(port_.count(Call::write_at), before) << "the piece was finished";
+  EXPECT_EQ(done.error().message(), "stopped: 0 of 1048576 bytes written; the target is unchanged");
+  EXPECT_EQ(port_.count(Call::write_at), before) << "no piece is written after the stop";
 }
 
 // A large alignment of tensors causes large gaps.

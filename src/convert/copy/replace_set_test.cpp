@@ -1,4 +1,6 @@
-// A kill after any call leaves the complete old set or the complete new set.
+// A kill after any call leaves the complete old set or the complete new set. The tests kill a writer after
+// each of its crash points (`is_crash_point`): calls that change the names in a folder or wait for the disk.
+// All other calls leave the visible files as they are.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -105,7 +107,7 @@ class ReplacingSets : public ::testing::Test {
       EXPECT_EQ(bytes.size(), tensor_bytes);
       for (const auto byte : bytes) versions.insert(static_cast<int>(byte));
     }
-    EXPECT_EQ(versions.size(), 1U) << "mixed versions";
+    EXPECT_EQ(versions.size(), 1U) << "all tensors have the same version";
     // A set that replaces itself keeps its bytes: the number of shards shows the version.
     const int version = replacement.onto_itself ? (model->files().size() == 3 ? 1 : 2) : *versions.begin();
     EXPECT_EQ(model->files().size(), static_cast<std::size_t>(version == 1 ? 3 : replacement.shards));
@@ -131,12 +133,12 @@ class ReplacingSets : public ::testing::Test {
       }
       std::set<int> versions;
       for (const auto& file : files) {
-        EXPECT_TRUE(std::filesystem::exists(file)) << file << " is missing";
+        EXPECT_TRUE(std::filesystem::exists(file)) << file << " exists";
         if (!std::filesystem::exists(file)) continue;
         const auto bytes = read_file(file);
         versions.insert(static_cast<int>(bytes[bytes.size() - 1]));
       }
-      EXPECT_EQ(versions.size(), 1U) << "mixed versions";
+      EXPECT_EQ(versions.size(), 1U) << "all files have the same version";
       found = versions.empty() ? 0 : *versions.begin();
     }
     return found;
@@ -151,13 +153,14 @@ class ReplacingSets : public ::testing::Test {
                        ("m-00001-of-0000" + std::to_string(replacement.shards) + replacement.extension));
   }
 
-  // Runs the replacement in a child that kills itself after `calls` calls. Returns whether it finished.
-  bool replace_and_kill(const ReplacementCase& replacement, int calls) {
+  // Runs the replacement in a child that kills itself after its nth crash point (from 0). Returns whether the
+  // child finished.
+  bool replace_and_kill(const ReplacementCase& replacement, int nth) {
     return testing::finishes_in_child([&] {
       FaultyPort port;
       if (!replacement.nameless) port.fail_from(Call::create_nameless, 0, std::errc::operation_not_supported);
-      // The hook runs before each call, so the last counted call is complete when the next call begins.
-      std::atomic<int> left = calls;
+      // The hook runs before each call, so the nth crash point is complete when the next call begins.
+      std::atomic<int> left = nth;
       std::atomic<bool> kill = false;
       port.before_each([&](Call now, int) {
         if (kill) raise(SIGKILL);
@@ -181,13 +184,14 @@ class ReplacingSets : public ::testing::Test {
     int unfinished = 0;
     bool is_finished = false;
     bool was_new = false;
-    for (int call = 0; !is_finished; ++call) {
-      SCOPED_TRACE("after call " + std::to_string(call));
-      ASSERT_LT(call, 500);
+    for (int nth = 0; !is_finished; ++nth) {
+      SCOPED_TRACE("after crash point " + std::to_string(nth));
+      ASSERT_LT(nth, 500);
       write_old(replacement);
-      is_finished = replace_and_kill(replacement, call);
+      is_finished = replace_and_kill(replacement, nth);
       const int version = version_of(open_by_name(replacement), replacement);
-      EXPECT_EQ(version_of(Model::open(set_), replacement), version) << "the folder opens as another version";
+      EXPECT_EQ(version_of(Model::open(set_), replacement), version)
+          << "the folder opens as the same version";
       EXPECT_EQ(models_in(set_).value(), std::vector{set_});
       if (replacement.sealed) {
         const auto verified = compare_with_seal(set_);
@@ -199,14 +203,14 @@ class ReplacingSets : public ::testing::Test {
       if (!replacement.onto_itself) {
         EXPECT_TRUE(without_journal == 0 || without_journal == version);
       }
-      EXPECT_TRUE(version == 2 || !was_new) << "the old set is back after the new one";
+      EXPECT_TRUE(version == 2 || !was_new) << "the old set does not come back after the new one";
       was_new = version == 2;
       unfinished +=
           static_cast<int>(!is_finished && std::filesystem::exists(
                                                set_ / (".htensor-m" + replacement.extension + ".journal")));
       if (HasFailure()) return;
       // The next writer is a seal or the same conversion.
-      if (call % 3 == 0) {
+      if (nth % 3 == 0) {
         ASSERT_TRUE(ht::seal(*open_by_name(replacement), {.force = true}));
         EXPECT_EQ(version_of(open_by_name(replacement), replacement), version)
             << "a seal does not change the set";
@@ -220,11 +224,12 @@ class ReplacingSets : public ::testing::Test {
         expect_no_temporary_files();
         const auto files = static_cast<std::ptrdiff_t>(replacement.shards) +
                            (replacement.extension == ".gguf" ? 0 : 1) + (replacement.sealed ? 1 : 0);
-        EXPECT_EQ(std::distance(std::filesystem::directory_iterator(set_), {}), files) << "old shards remain";
+        EXPECT_EQ(std::distance(std::filesystem::directory_iterator(set_), {}), files)
+            << "no old shard remains";
       }
     }
     EXPECT_TRUE(was_new);
-    EXPECT_GT(unfinished, 10) << "too few kills while the journal existed";
+    EXPECT_GT(unfinished, 10) << "many kills happen while the journal exists";
   }
 
   using Files = std::map<std::filesystem::path, std::vector<std::byte>>;
@@ -260,18 +265,19 @@ TEST_F(ReplacingSets, killed_after_any_call_onto_itself_is_old_or_new) {
   check_all_kills({.name = "3 shards by 5", .extension = ".gguf", .shards = 5, .onto_itself = true});
 }
 
-// Starts a second writer at each call of the first one. It is refused, or runs before or after the first one.
+// Starts a second writer before each crash point of the first one. The second writer is refused, or runs
+// before or after the first one.
 TEST_F(ReplacingSets, two_writers_leave_the_set_of_one) {
   const auto target = set_ / "m.safetensors";
   const ReplacementCase replacement{.name = "two writers", .extension = ".safetensors", .shards = 5};
   int refused = 0;
   bool is_finished = false;
-  for (int call = 0; !is_finished; ++call) {
-    SCOPED_TRACE("before call " + std::to_string(call));
+  for (int nth = 0; !is_finished; ++nth) {
+    SCOPED_TRACE("before crash point " + std::to_string(nth));
     write_old(replacement);
     FaultyPort port;
     std::optional<Result<ConversionReport>> second;
-    port.before_each([&, left = call](Call now, int) mutable {
+    port.before_each([&, left = nth](Call now, int) mutable {
       if (is_crash_point(now) && left-- == 0)
         second.emplace(write_set(source(1), target, 3, false, io::system_port()));
     });
@@ -291,7 +297,8 @@ TEST_F(ReplacingSets, two_writers_leave_the_set_of_one) {
   EXPECT_GT(refused, 10);
 }
 
-// Kills two writers: the first after some call, the second while it completes the work of the first.
+// Kills two writers, each after a crash point: the first one during its replacement, the second one while it
+// completes the work of the first.
 TEST_F(ReplacingSets, killed_while_finishing_is_old_or_new) {
   const ReplacementCase replacement{.name = "3 shards by 3", .extension = ".safetensors", .sealed = true};
   int unfinished = 0;
@@ -303,7 +310,7 @@ TEST_F(ReplacingSets, killed_while_finishing_is_old_or_new) {
       is_finished = replace_and_kill(replacement, first);
       if (is_finished) break;
       const int version = version_of(open_by_name(replacement), replacement);
-      ASSERT_FALSE(replace_and_kill(replacement, second)) << "the second writer finished before its kill";
+      ASSERT_FALSE(replace_and_kill(replacement, second)) << "the second writer is killed before it finishes";
       unfinished +=
           static_cast<int>(version == 2 && std::filesystem::exists(set_ / ".htensor-m.safetensors.journal"));
       EXPECT_GE(version_of(open_by_name(replacement), replacement), version);
@@ -313,15 +320,15 @@ TEST_F(ReplacingSets, killed_while_finishing_is_old_or_new) {
       if (HasFailure()) return;
     }
   }
-  EXPECT_GT(unfinished, 5) << "too few kills while the second writer completed the work of the first";
+  EXPECT_GT(unfinished, 5) << "many kills happen while the second writer completes the work of the first";
 }
 
 // Writers of other files leave the temporary files of a journal alone.
 TEST_F(ReplacingSets, unfinished_set_survives_writers_of_other_files) {
   const ReplacementCase replacement{.name = "3 shards by 3", .extension = ".safetensors"};
   write_old(replacement);
-  for (int call = 20;; ++call) {
-    ASSERT_FALSE(replace_and_kill(replacement, call));
+  for (int nth = 20;; ++nth) {
+    ASSERT_FALSE(replace_and_kill(replacement, nth));
     if (std::filesystem::exists(set_ / ".htensor-m.safetensors.journal") &&
         version_of(open_by_name(replacement), replacement) == 2)
       break;
@@ -337,10 +344,10 @@ TEST_F(ReplacingSets, fresh_set_killed_after_any_call_is_whole_or_absent) {
     const ReplacementCase replacement{
         .name = "fresh", .extension = extension, .sealed = true, .if_exists = IfExists::fail};
     bool is_finished = false;
-    for (int call = 0; !is_finished; ++call) {
-      SCOPED_TRACE(extension + " after call " + std::to_string(call));
+    for (int nth = 0; !is_finished; ++nth) {
+      SCOPED_TRACE(extension + " after crash point " + std::to_string(nth));
       for (const auto& file : std::filesystem::directory_iterator(set_)) std::filesystem::remove(file.path());
-      is_finished = replace_and_kill(replacement, call);
+      is_finished = replace_and_kill(replacement, nth);
       const int without_journal = version_without_journal(replacement);
       const auto model = open_by_name(replacement);
       bool has_visible_file = false;

@@ -85,8 +85,9 @@ std::uint64_t stored_size(const ElementType& type, std::uint64_t elements) noexc
   return values::stored_bytes(type, static_cast<std::int64_t>(elements));
 }
 
-// A number of elements after which two splats of these types repeat: in each type, a whole number of blocks
-// and a multiple of 16 bytes, and so of every pattern.
+// Returns a number of elements after which two splats of these types repeat. In each type, these elements
+// fill whole blocks and a multiple of 16 bytes. They also fill whole patterns, because a pattern has 1, 2, 4,
+// 8 or 16 bytes.
 std::uint64_t splat_period(const ElementType& a, const ElementType& b) noexcept {
   // Sizes of blocks are powers of two, and 8 elements of a dense type are whole bytes.
   return 16 * std::uint64_t{std::max({8U, a.block_elements, b.block_elements})};

@@ -276,13 +276,13 @@ TEST_F(Diff, layout_keys_are_ignored) {
 
 TEST_F(Diff, notes_of_only_dtype_and_shape_are_equal) {
   const auto plain = noted("plain", "");
-  const std::string_view spaced = R"(TENSORv0:{"dtype":"torch.float32","shape":[2,3],"type":"Tensor"})";
+  const std::string_view compact = R"(TENSORv0:{"dtype":"torch.float32","shape":[2,3],"type":"Tensor"})";
   const std::string_view iree =
       R"(TENSORv0:{"type": "Tensor", "dtype": "float32", "shape": [2, 3], "dtype_desc": {"itemsize": 4}})";
   const std::string_view more =
       R"(TENSORv0:{"type": "Tensor", "dtype": "float32", "shape": [2, 3], "layer": 4})";
-  expect_same(plain, noted("spaced", spaced));
-  expect_same(noted("spaced", spaced), noted("iree", iree));
+  expect_same(plain, noted("compact", compact));
+  expect_same(noted("compact", compact), noted("iree", iree));
   EXPECT_EQ(difference(plain, noted("more", more)).why, Differences::Kind::note);
   EXPECT_EQ(difference(noted("iree", iree), noted("more", more)).why, Differences::Kind::note);
   expect_same(noted("more", more), noted("again", more));

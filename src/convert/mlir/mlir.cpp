@@ -450,9 +450,10 @@ Result<void> write_mlir(const std::filesystem::path& path, const Model& model, c
     std::uint64_t end = 0;
     HT_TRY(emit_mlir(model, options, [&](std::string_view text) -> Result<void> {
       if (write_options.stop.stop_requested()) {
-        return fail(Error(ErrorCode::cancelled, "work_is_completed",
-                          format_text("stopped: {} bytes of the module written, no file changed", end))
-                        .at_path(path.native()));
+        return fail(
+            Error(ErrorCode::cancelled, "work_is_completed",
+                  format_text("stopped: {} bytes of the module written; the target is unchanged", end))
+                .at_path(path.native()));
       }
       HT_TRY(file.write(end, bytes_of(text)));
       end += text.size();

@@ -21,8 +21,8 @@ namespace {
 
 using Path = std::filesystem::path;
 
-// The usual block size of file systems that share blocks.
-constexpr std::uint64_t shared_block_bytes = 4096;
+// The usual size of a disk block on file systems that share disk blocks.
+constexpr std::uint64_t usual_disk_block_bytes = 4096;
 
 Result<const Format*> chosen_format(const Path& target, const ConvertOptions& options) {
   const auto names = format_names(options.formats);
@@ -63,10 +63,10 @@ class Planner {
         options_(options),
         format_(format),
         layout_{.alignment = options.alignment,
-                .tensor_notes = options.tensor_notes,
+                .describe_types = options.describe_types,
                 .empty_metadata = options.empty_metadata,
                 .keep_external = false,
-                .block_bytes = options.share_blocks ? shared_block_bytes : 0} {}
+                .disk_block_bytes = options.share_blocks ? usual_disk_block_bytes : 0} {}
 
   Result<ConversionPlan> run() {
     HT_TRY(check_options());

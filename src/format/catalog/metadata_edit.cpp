@@ -93,7 +93,8 @@ bool append_list(Writer& out, MetaType type, std::string_view text) {
   struct Malformed {};
   out.number(static_cast<std::uint32_t>(type));
   out.number(std::uint64_t{0});
-  // A Document must be an object. The text is a list if it is the only member of this object.
+  // A Document must be an object, so the text becomes the value of one member. `each_element` refuses a value
+  // that is not a list. A second member means that the text contains more than one value.
   const std::string object = R"({"":)" + std::string(text) + "}";
   json::Document document(bytes_of(object));
   const auto malformed = [](const json::Problem&) { return Malformed{}; };
@@ -146,11 +147,11 @@ struct Slot {
 Result<void> apply(const MetadataEdit& edit, std::vector<Slot>& items) {
   const auto found = std::ranges::find(items, edit.key, [](const Slot& slot) { return slot.item.key; });
   const bool exists = found != items.end();
-  if (edit.exact) {
+  if (edit.stored_value) {
     if (exists) {
-      *found = {{found->item.key, *edit.exact}, {}};
+      *found = {{found->item.key, *edit.stored_value}, {}};
     } else {
-      items.push_back({{edit.key, *edit.exact}, {}});
+      items.push_back({{edit.key, *edit.stored_value}, {}});
     }
     return {};
   }

@@ -61,9 +61,9 @@ TEST(MetadataEdit, appends_new_keys_as_strings_by_default) {
 
 TEST(MetadataEdit, takes_exact_values) {
   const auto values = sample_metadata();
-  const auto metadata = after({{.key = "a", .exact = values.find("c")},
-                               {.key = "n", .exact = values.find("b")},
-                               {.key = "b", .value = "1", .exact = values.find("a")}})
+  const auto metadata = after({{.key = "a", .stored_value = values.find("c")},
+                               {.key = "n", .stored_value = values.find("b")},
+                               {.key = "b", .value = "1", .stored_value = values.find("a")}})
                             .value();
   EXPECT_EQ(keys_of(metadata), (std::vector<std::string>{"a", "b", "c", "n"}));
   EXPECT_EQ(metadata.find("a")->real(), 1.5);

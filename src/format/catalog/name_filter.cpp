@@ -138,7 +138,9 @@ class Expansion {
   }
 
  private:
-  // The alternatives of one pair of braces. The first group is the pattern itself.
+  // A pair of braces. `finished` has the expansions of the alternatives that were read to their end.
+  // `current` has the expansions of the alternative that is being read: several if it contains braces. The
+  // first group is the pattern itself.
   struct Group {
     std::vector<std::string> finished;
     std::vector<std::string> current{std::string()};

@@ -226,7 +226,7 @@ Result<void> read_tensors(Reader& reader, std::uint64_t count, DataPlan& plan, C
 Result<ParseResult> parse(const FileParts& parts, std::uint64_t file_bytes, const ParseOptions& options) {
   Reader reader(parts.prefix(), file_bytes,
                 options.max_header_bytes != 0 ? options.max_header_bytes : default_max_header_bytes);
-  // The whole header is checked before any of it is copied.
+  // The header is read to its end before any of it is copied.
   const Counts counts = read_counts(reader);
   const auto pairs = read_pairs(reader, counts.values);
   const std::size_t table = reader.at();

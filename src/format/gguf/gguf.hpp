@@ -33,8 +33,8 @@ inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{256} << 
 [[nodiscard]] Result<ParseResult> parse(const FileParts& parts, std::uint64_t file_bytes,
                                         const ParseOptions& options = {});
 
-/// The file is big-endian if the tensors are. An alignment that the layout requires is stored in the
-/// metadata.
+/// The file is big-endian if the tensors are. If `layout.alignment` is set, it replaces the value of
+/// `general.alignment`. If the key is missing, it is added unless the alignment is 32.
 [[nodiscard]] Result<EncodedFile> encode(const Catalog& catalog, const EncodeOptions& layout);
 
 /// The key of the padding value, the last value of the metadata: a string that consists of spaces. An edit

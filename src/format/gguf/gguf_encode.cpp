@@ -46,13 +46,7 @@ Result<TensorType> check_type(const Entry& entry) {
     return fail(would_lose_error("gguf_has_the_dtype", entry, "convert to safetensors or IRPA instead",
                                  "tensor '{}': GGUF cannot store {}", entry.name, dtype.name));
   }
-  if (block_bytes(entry.dims, type->encoding) != entry.bytes) {
-    return fail(Error(ErrorCode::size_mismatch, "data_size_matches_the_shape",
-                      format_text("tensor '{}': data of {} bytes does not match {} [{}]", entry.name,
-                                  entry.bytes, type->encoding.name, fmt::join(entry.dims, ", ")))
-                    .at_tensor(entry.name)
-                    .with_hint("pass the dtype and shape of the data"));
-  }
+  HT_TRY(check_data_size(entry));
   return *type;
 }
 

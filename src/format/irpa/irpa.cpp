@@ -378,7 +378,8 @@ class EntryReader {
       entry.encoding = description->encoding;
       entry.dims = description->extents();
     }
-    const bool is_canonical = description && (description->is_canonical || describe(entry) == entry_metadata);
+    const bool is_canonical =
+        description && (description->is_known_canonical || describe(entry) == entry_metadata);
     if (!is_canonical) entry.note = entry_metadata;
     return builder_.add(entry);
   }
@@ -407,8 +408,8 @@ Bytes bytes_in(const FileParts& parts, const Range& range) {
   return range.length == 0 ? Bytes() : parts.range(range.offset, range.length).value();
 }
 
-// Reserves memory in proportion to segments that were read completely: each entry has its own bytes in an
-// entry table. Names are about half of the metadata; descriptions are the other half.
+// The counts can be trusted: `check_count` has compared them with the sizes of the entry tables, and all
+// tables and metadata were read. Names are about half of the metadata; descriptions are the other half.
 Result<void> reserve(const std::vector<Header>& headers, CatalogBuilder& builder) {
   std::size_t entries = 0;
   std::size_t metadata_bytes = 0;

@@ -44,7 +44,8 @@ inline constexpr std::uint64_t default_max_header_bytes = std::uint64_t{256} << 
 /// external if `keep_external` is set; all other data is stored in the archive.
 [[nodiscard]] Result<EncodedFile> encode(const Catalog& catalog, const EncodeOptions& layout);
 
-/// Returns `entry.note`; an empty text if the note states only dtype and shape, for example after `PYTORCH:`.
+/// Returns `entry.note`, or an empty text if the note describes only dtype and shape, in a spelling that the
+/// library does not write, such as the older prefix `PYTORCH:`.
 [[nodiscard]] std::string_view note_beyond_type(const Entry& entry);
 
 inline constexpr Format format{.name = "irpa",

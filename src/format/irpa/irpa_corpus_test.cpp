@@ -62,7 +62,7 @@ TEST(IrpaCorpus, encoding_matches_the_iree_builder) {
     SCOPED_TRACE(each.path());
     auto file = read_file(each.path());
     const auto catalog = catalog_of(each.path());
-    const auto encoded = encode(catalog, {.tensor_notes = false});
+    const auto encoded = encode(catalog, {.describe_types = false});
     ASSERT_TRUE(encoded);
     EXPECT_EQ(encoded->file_bytes, file.size());
     ASSERT_LE(encoded->header.size(), file.size());

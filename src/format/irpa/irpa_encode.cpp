@@ -28,7 +28,8 @@ Result<void> check_name_and_orders(const Entry& entry) {
   return check_plain(dense, "IRPA");
 }
 
-// Whether the description has dtype and shape of the entry, or both are missing.
+// Whether the description states the dtype and shape of the entry. Without a description, the entry must be
+// untyped.
 bool description_matches(const std::optional<Description>& description, const Entry& entry) {
   if (!description) return !entry.is_typed();
   return description->dtype == entry.dtype && description->encoding == entry.encoding &&
@@ -36,8 +37,8 @@ bool description_matches(const std::optional<Description>& description, const En
 }
 
 // The metadata to write for an entry: the note of the entry, if it has one; otherwise the description of its
-// dtype and shape, if `tensor_notes` is set; otherwise none.
-Result<std::string> metadata_of(const Entry& entry, bool tensor_notes) {
+// dtype and shape, if `describe_types` is set; otherwise none.
+Result<std::string> metadata_of(const Entry& entry, bool describe_types) {
   if (!entry.note.empty()) {
     json::Scratch scratch;
     const auto description = read_description(entry.note, entry.bytes, scratch);
@@ -50,8 +51,8 @@ Result<std::string> metadata_of(const Entry& entry, bool tensor_notes) {
         description ? "describes a dtype or shape that the tensor does not have"
                     : "does not describe its dtype and shape"));
   }
-  if (!entry.is_typed() || !tensor_notes) return std::string();
-  if (!entry.is_splat()) HT_TRY(check_data_size(entry));
+  if (!entry.is_typed() || !describe_types) return std::string();
+  HT_TRY(check_data_size(entry));
   if (auto described = describe(entry)) return *std::move(described);
   return fail(would_lose_error("irpa_can_describe_the_type", entry,
                                "write the archive without dtypes and shapes (--plain)",
@@ -63,15 +64,15 @@ class ArchiveWriter {
  public:
   ArchiveWriter(const Catalog& catalog, const EncodeOptions& layout)
       : catalog_(catalog),
-        tensor_notes_(layout.tensor_notes),
+        describe_types_(layout.describe_types),
         keep_external_(layout.keep_external),
         alignment_(std::max(layout.alignment, data_alignment)),
-        block_bytes_(layout.block_bytes),
+        disk_block_bytes_(layout.disk_block_bytes),
         path_at_(catalog.files().size()) {}
 
   Result<void> add(const Entry& entry) {
     HT_TRY(check_name_and_orders(entry));
-    const auto entry_metadata = HT_TRY(metadata_of(entry, tensor_notes_));
+    const auto entry_metadata = HT_TRY(metadata_of(entry, describe_types_));
     const Kind kind = kind_of(entry);
     const MutableBytes bytes = begin_entry(kind, entry.name, entry_metadata);
     if (kind == Kind::splat) put_splat(bytes, entry);
@@ -92,7 +93,8 @@ class ArchiveWriter {
     const std::uint64_t metadata_begin = entries_begin + table_.size();
     const std::uint64_t metadata_end = metadata_begin + metadata_.size();
     // Without data, no alignment is needed.
-    const auto begin = checked::align_up(metadata_end, has_data_ ? std::max(alignment_, block_bytes_) : 1);
+    const auto begin =
+        checked::align_up(metadata_end, has_data_ ? std::max(alignment_, disk_block_bytes_) : 1);
     const auto end = begin ? checked::add(*begin, storage_bytes_) : std::nullopt;
     const auto file_bytes = end ? checked::align_up(*end, file_alignment) : std::nullopt;
     if (!file_bytes) return fail(file_too_large());
@@ -154,7 +156,8 @@ class ArchiveWriter {
     has_data_ = true;
     storage_bytes_ = *end;
     offsets_.push_back(begin);
-    // Data that shares blocks keeps the alignment of the source, which may be smaller.
+    // Data that shares disk blocks with the source file (reflink) keeps the alignment that it has in that
+    // file, which may be smaller than `alignment_`.
     const std::uint64_t minimum_alignment =
         *begin == 0 ? alignment_ : std::min(alignment_, *begin & (~*begin + 1));
     store_le(bytes.subspan(at_minimum_alignment), minimum_alignment);
@@ -162,10 +165,10 @@ class ArchiveWriter {
     return {};
   }
 
-  // Returns the offset of the data in the storage. The storage starts at a multiple of the block size.
+  // Returns the offset of the data in the storage. The storage starts at a multiple of the disk block size.
   [[nodiscard]] std::optional<std::uint64_t> place_for(const Entry& entry) const {
-    if (block_bytes_ == 0) return checked::align_up(storage_bytes_, alignment_);
-    const std::uint64_t padding = (entry.offset - storage_bytes_) & (block_bytes_ - 1);
+    if (disk_block_bytes_ == 0) return checked::align_up(storage_bytes_, alignment_);
+    const std::uint64_t padding = (entry.offset - storage_bytes_) & (disk_block_bytes_ - 1);
     return checked::add(storage_bytes_, padding);
   }
 
@@ -177,10 +180,10 @@ class ArchiveWriter {
   }
 
   const Catalog& catalog_;
-  bool tensor_notes_;
+  bool describe_types_;
   bool keep_external_;
   std::uint64_t alignment_;
-  std::uint64_t block_bytes_;
+  std::uint64_t disk_block_bytes_;
   std::vector<std::byte> table_;
   std::string metadata_;
   std::vector<std::optional<std::uint64_t>> offsets_;  // from the start of the storage
@@ -193,9 +196,9 @@ class ArchiveWriter {
 }  // namespace
 
 Result<EncodedFile> encode(const Catalog& catalog, const EncodeOptions& layout) {
-  // Without `tensor_notes` (`--plain`), the archive has only the kinds of content that IREE's builder also
+  // Without `describe_types` (`--plain`), the archive has only the kinds of content that IREE's builder also
   // writes: no "skip" entry with the metadata of the model.
-  if (!layout.tensor_notes) HT_TRY(check_no_metadata(catalog, "plain IRPA"));
+  if (!layout.describe_types) HT_TRY(check_no_metadata(catalog, "plain IRPA"));
   ArchiveWriter writer(catalog, layout);
   for (const Entry& entry : catalog) HT_TRY(writer.add(entry));
   if (!catalog.metadata().empty()) HT_TRY(writer.add_metadata(catalog.metadata()));

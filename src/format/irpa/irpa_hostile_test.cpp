@@ -221,8 +221,9 @@ TEST(IrpaHostile, irpa_entries_are_in_their_table) {
                  "irpa_entries_are_in_their_table", data_at);
   expect_refusal(error_with(data_at, UINT64_MAX), ErrorCode::bad_header, "irpa_entries_are_in_their_table",
                  data_at);
-  // The entry fills its table, and its padding ends 4 bytes after the table. IREE's count of the bytes left
-  // would wrap.
+  // The first entry fills the table of 268 bytes. The padding of the entry ends 4 bytes after the table,
+  // where the second entry would begin. A reader that subtracts unsigned sizes, as IREE's does, gets a huge
+  // number of bytes left.
   expect_refusal(error_with(data_at, std::uint64_t{268}), ErrorCode::bad_header,
                  "irpa_entries_are_in_their_table", data_at + 272);
   expect_refusal(error_with(48, std::uint64_t{80 + 96 + 91}), ErrorCode::bad_header,

@@ -79,14 +79,16 @@ struct Members {
   bool has_other_members = false;
 };
 
-// Returns the description in the members, for a tensor of this many bytes. Both readers use this function.
-std::optional<Description> description_of(const Members& members, std::uint64_t bytes, bool is_canonical) {
+// Returns the description in the members, for a tensor of this many bytes. `used_read_canonical` is true if
+// `read_canonical` has read the members, false if the JSON parser has.
+std::optional<Description> description_of(const Members& members, std::uint64_t bytes,
+                                          bool used_read_canonical) {
   const auto* const dtype = find_named(*members.dtype);
   if (dtype == nullptr || dense_bytes(members.shape->span(), dtype->bits) != bytes) return std::nullopt;
   if (!members.encoding) {
     return Description{.dtype = dtype->tag,
                        .dims = *members.shape,
-                       .is_canonical = is_canonical && *members.dtype == dtype->name};
+                       .is_known_canonical = used_read_canonical && *members.dtype == dtype->name};
   }
   const auto encoding = find_encoding(*members.encoding);
   if (!encoding || !members.logical_shape) return std::nullopt;
@@ -94,7 +96,7 @@ std::optional<Description> description_of(const Members& members, std::uint64_t 
   return Description{
       .encoding = encoding->tag,
       .dims = *members.logical_shape,
-      .is_canonical = is_canonical && *members.dtype == byte_dtype && members.shape->rank == 1};
+      .is_known_canonical = used_read_canonical && *members.dtype == byte_dtype && members.shape->rank == 1};
 }
 
 // Reads each known member once with a JSON parser, and checks the syntax of all others.
@@ -211,13 +213,12 @@ std::string_view note_beyond_type(const Entry& entry) {
 std::optional<std::string> describe(const Entry& entry) {
   if (entry.dims.size() > max_rank) return std::nullopt;
   if (const auto encoding = find_encoding(entry.encoding)) {
-    if (block_bytes(entry.dims, *encoding) != entry.bytes) return std::nullopt;
     return fmt::format("{}{}\"{}{}{}{}\"{}{}{}", before_dtype, byte_dtype, before_shape, entry.bytes,
                        before_encoding, encoding->name, before_logical_shape,
                        fmt::join(entry.dims, between_dims), after_shape);
   }
   const auto* const dtype = std::ranges::find(dtype_names, entry.dtype, &NamedDType::tag);
-  if (dtype == dtype_names.end() || dense_bytes(entry.dims, dtype->bits) != entry.bytes) return std::nullopt;
+  if (dtype == dtype_names.end()) return std::nullopt;
   return fmt::format("{}{}\"{}{}{}", before_dtype, dtype->name, before_shape,
                      fmt::join(entry.dims, between_dims), after_shape);
 }

@@ -56,9 +56,9 @@ struct Description {
   DTypeTag dtype = DTypeTag::invalid;
   EncodingTag encoding = EncodingTag::dense;
   Dims dims{};
-  /// True if the text that was read is the text that `describe` writes. If false, both texts may still be
-  /// equal: compare them.
-  bool is_canonical = false;
+  /// If true, `describe` writes exactly the text that was read. If false, this is not known: compare the text
+  /// with that of `describe`.
+  bool is_known_canonical = false;
   /// Whether the metadata has members other than type and shape.
   bool has_other_members = false;
 
@@ -75,8 +75,9 @@ struct Description {
 [[nodiscard]] std::optional<Description> read_json_description(std::string_view metadata, std::uint64_t bytes,
                                                                json::Scratch& scratch);
 
-/// The metadata of a typed tensor, from which `read_description` restores its type and shape. nullopt for
-/// user dtypes and for shapes that the metadata cannot express.
+/// Returns the metadata from which `read_description` restores the dtype or encoding and the shape of the
+/// entry. Precondition: `check_data_size` accepts the entry. nullopt for an entry without a type, for user
+/// dtypes and for more than `max_rank` dimensions.
 [[nodiscard]] std::optional<std::string> describe(const Entry& entry);
 
 inline constexpr std::string_view metadata_name = "htensor.metadata";

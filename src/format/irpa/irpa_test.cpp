@@ -232,7 +232,7 @@ TEST(Irpa, metadata_without_a_description_is_kept_verbatim) {
     EXPECT_FALSE(catalog[0].is_typed()) << metadata;
     EXPECT_TRUE(catalog[0].dims.empty());
     EXPECT_EQ(catalog[0].note, metadata);
-    encode_and_compare(catalog, {.tensor_notes = false});
+    encode_and_compare(catalog, {.describe_types = false});
   }
 }
 
@@ -288,7 +288,7 @@ TEST(Irpa, descriptions_of_blocks_add_encoding_and_logical_shape_to_an_array_of_
 TEST(Irpa, types_can_be_omitted) {
   const std::vector<std::int64_t> dims{4};
   const auto catalog = catalog_of({{.name = "t", .dtype = F32::tag, .dims = dims, .bytes = 16}});
-  const auto encoded = encode(catalog, {.tensor_notes = false});
+  const auto encoded = encode(catalog, {.describe_types = false});
   const auto parsed = parse(encoded->header, encoded->file_bytes);
   EXPECT_FALSE(std::get<Catalog>(*parsed)[0].is_typed());
   EXPECT_EQ(encoded->file_bytes, 4096U);
@@ -336,17 +336,25 @@ TEST(Irpa, irpa_can_describe_the_type) {
     ASSERT_FALSE(encoded);
     EXPECT_EQ(encoded.error().code(), ErrorCode::would_lose);
     EXPECT_EQ(encoded.error().rule(), "irpa_can_describe_the_type");
-    EXPECT_TRUE(encode(catalog_of({entry}), {.tensor_notes = false}));
+    EXPECT_TRUE(encode(catalog_of({entry}), {.describe_types = false}));
   }
 }
 
 TEST(Irpa, data_size_matches_the_shape) {
   const std::vector<std::int64_t> dims{4};
-  const auto encoded =
-      encode(catalog_of({Entry{.name = "t", .dtype = U8::tag, .dims = dims, .bytes = 5}}), {});
-  ASSERT_FALSE(encoded);
-  EXPECT_EQ(encoded.error().code(), ErrorCode::size_mismatch);
-  EXPECT_EQ(encoded.error().rule(), "data_size_matches_the_shape");
+  const std::vector<std::int64_t> block{256};
+  const std::array pattern{std::byte{1}};
+  const std::array wrong{
+      Entry{.name = "t", .dtype = U8::tag, .dims = dims, .bytes = 5},
+      Entry{.name = "t", .dtype = U8::tag, .dims = dims, .bytes = 5, .splat = pattern},
+      Entry{.name = "t", .encoding = find_encoding("Q4_K")->tag, .dims = block, .bytes = 145},
+      Entry{.name = "t", .encoding = find_encoding("Q4_K")->tag, .dims = dims, .bytes = 144}};
+  for (const auto& entry : wrong) {
+    const auto encoded = encode(catalog_of({entry}), {});
+    ASSERT_FALSE(encoded);
+    EXPECT_EQ(encoded.error().code(), ErrorCode::size_mismatch);
+    EXPECT_EQ(encoded.error().rule(), "data_size_matches_the_shape");
+  }
 }
 
 TEST(Irpa, metadata_is_stored_in_an_entry_that_other_readers_skip) {
@@ -390,7 +398,7 @@ TEST(Irpa, unsupported_features_are_refused) {
   CatalogBuilder builder("irpa");
   EXPECT_TRUE(builder.metadata().add("key", "value"));
   const auto with_metadata = std::move(builder).build().value();
-  EXPECT_EQ(encode(with_metadata, {.tensor_notes = false}).error().rule(), "format_carries_metadata");
+  EXPECT_EQ(encode(with_metadata, {.describe_types = false}).error().rule(), "format_carries_metadata");
   EXPECT_EQ(rule(catalog_of({{.name = "a", .bytes = UINT64_MAX}})), "encoded_size_fits_64_bits");
   EXPECT_EQ(rule(catalog_of({{.name = "a", .bytes = UINT64_MAX - 70}, {.name = "b", .bytes = 70}})),
             "encoded_size_fits_64_bits");
@@ -406,7 +414,7 @@ void expect_readers_agree(std::string_view text, std::uint64_t bytes) {
   EXPECT_EQ(read->dtype, by_json->dtype) << text;
   EXPECT_EQ(read->encoding, by_json->encoding) << text;
   EXPECT_TRUE(std::ranges::equal(read->extents(), by_json->extents())) << text;
-  if (!read->is_canonical) return;
+  if (!read->is_known_canonical) return;
   const Entry entry{
       .dtype = read->dtype, .encoding = read->encoding, .dims = read->extents(), .bytes = bytes};
   EXPECT_EQ(describe(entry), text);
@@ -418,14 +426,14 @@ TEST(IrpaDescription, written_descriptions_are_read_without_a_json_parser) {
   for (const auto& dtype : library_dtypes()) {
     const auto bytes = dense_bytes(dims, dtype.bits).value();
     const auto text = describe({.dtype = dtype.tag, .dims = dims, .bytes = bytes}).value();
-    EXPECT_TRUE(read_description(text, bytes, scratch)->is_canonical) << text;
+    EXPECT_TRUE(read_description(text, bytes, scratch)->is_known_canonical) << text;
     expect_readers_agree(text, bytes);
     expect_readers_agree(text, bytes + 1);
   }
   const auto blocks = find_encoding("Q4_K").value();
   const auto bytes = block_bytes(dims, blocks).value();
   const auto text = describe({.encoding = blocks.tag, .dims = dims, .bytes = bytes}).value();
-  EXPECT_TRUE(read_description(text, bytes, scratch)->is_canonical) << text;
+  EXPECT_TRUE(read_description(text, bytes, scratch)->is_known_canonical) << text;
   expect_readers_agree(text, bytes);
 }
 

@@ -19,24 +19,24 @@ struct Tensors {
   std::optional<std::uint64_t> data_end;
 };
 
-// Checks the items of a header and adds them to a catalog.
-class ItemReader {
+// Checks the members of a header and adds them to a catalog.
+class MemberReader {
  public:
-  ItemReader(HeaderItems items, Bytes text)
-      : items_(std::move(items)), text_(text), tensors_{.data_end = data_begin_} {}
+  MemberReader(HeaderMembers members, Bytes text)
+      : members_(std::move(members)), text_(text), tensors_{.data_end = data_begin_} {}
 
   Result<Tensors> read() && {
     auto& builder = tensors_.builder;
-    HT_TRY(builder.reserve(items_.tensors, items_.name_bytes, items_.dims));
-    HT_TRY(builder.metadata().reserve(items_.values, items_.key_bytes, items_.value_bytes));
-    Unpacker in(items_.packed.bytes());
+    HT_TRY(builder.reserve(members_.tensors, members_.name_bytes, members_.dims));
+    HT_TRY(builder.metadata().reserve(members_.values, members_.key_bytes, members_.value_bytes));
+    Unpacker in(members_.packed.bytes());
     while (!in.done()) {
-      const Item item = Item::of(in.number());
+      const auto tag = MemberTag::of(in.number());
       const std::uint64_t at = in.number();
       const std::string_view name =
-          item.is_in_text ? Unpacker(text_.subspan(static_cast<std::size_t>(at))).text(item.name_bytes)
-                          : in.text(item.name_bytes);
-      if (item.is_metadata) {
+          tag.is_in_text ? Unpacker(text_.subspan(static_cast<std::size_t>(at))).text(tag.name_bytes)
+                         : in.text(tag.name_bytes);
+      if (tag.is_metadata) {
         HT_TRY(builder.metadata().add(name, in.text(in.number())));
       } else {
         HT_TRY(read_tensor(name, length_bytes + at, in));
@@ -52,7 +52,7 @@ class ItemReader {
       HT_TRY(builder.add_dim(static_cast<std::int64_t>(dim - 1)));
     }
     const auto dims = builder.next_dims();
-    const DTypeInfo& dtype = items_.dtypes[in.number()];
+    const DTypeInfo& dtype = members_.dtypes[in.number()];
     const std::uint64_t begin = in.number();
     const std::uint64_t end = in.number();
     const FilePlace where{at, name};
@@ -88,7 +88,7 @@ class ItemReader {
     return builder.add({.name = name, .dtype = dtype.tag, .offset = *absolute, .bytes = *bytes});
   }
 
-  HeaderItems items_;
+  HeaderMembers members_;
   Bytes text_;
   std::uint64_t data_begin_ = length_bytes + text_.size();
   Tensors tensors_;
@@ -188,7 +188,7 @@ Result<ParseResult> parse(const FileParts& parts, std::uint64_t file_bytes, cons
   }
   const Bytes text = prefix.subspan(length_bytes, static_cast<std::size_t>(length));
   const Bytes bytes_after = prefix.subspan(static_cast<std::size_t>(data_begin));
-  auto tensors = HT_TRY(ItemReader(HT_TRY(read_header(text, bytes_after, options)), text).read());
+  auto tensors = HT_TRY(MemberReader(HT_TRY(read_header(text, bytes_after, options)), text).read());
   const std::uint64_t end =
       tensors.data_end ? *tensors.data_end : HT_TRY(check_tiling(tensors.builder, data_begin));
   HT_TRY(check_end(end, file_bytes, options.allow_incomplete));

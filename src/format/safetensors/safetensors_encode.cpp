@@ -101,12 +101,12 @@ Result<void> append_metadata(std::string& out, const Metadata& metadata) {
 
 std::optional<std::uint64_t> begin_of_data(const Catalog& catalog, std::uint64_t header_end,
                                            const EncodeOptions& layout) {
-  if (layout.block_bytes == 0)
+  if (layout.disk_block_bytes == 0)
     return checked::align_up(header_end, std::max<std::uint64_t>(layout.alignment, 8));
   for (const Entry& first : catalog) {
     if (first.bytes == 0 || first.is_splat()) continue;
-    // The block size is a power of two, so the unsigned remainder of a negative difference is correct.
-    return checked::add(header_end, (first.offset - header_end) % layout.block_bytes);
+    // The disk block size is a power of two, so the unsigned remainder of a negative difference is correct.
+    return checked::add(header_end, (first.offset - header_end) % layout.disk_block_bytes);
   }
   return checked::align_up(header_end, 8);
 }

@@ -9,7 +9,7 @@ static void check_readers_agree(std::string_view text) {
   const auto plain = ht::format_safetensors::read_plain_header(text, {});
   if (!plain) return;
   const auto by_json = ht::format_safetensors::read_json_header(ht::bytes_of(text), {}, {});
-  if (!by_json || !ht::testing::same_items(*plain, *by_json)) std::abort();
+  if (!by_json || !ht::testing::same_members(*plain, *by_json)) std::abort();
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -24,7 +24,7 @@ class HeaderReader {
   HeaderReader(Bytes text, Bytes bytes_after, const ParseOptions& options)
       : document_(text, bytes_after), packer_(text.size(), options.dtypes) {}
 
-  Result<HeaderItems> read() && {
+  Result<HeaderMembers> read() && {
     auto error = document_.each<Error>(
         [&](std::string_view key, json::Value& value) { return read_member(key, value); }, broken_json);
     if (error) return fail(*std::move(error));
@@ -59,7 +59,7 @@ class HeaderReader {
       return broken(ErrorCode::bad_header, "tensor_info_is_an_object",
                     "header entry '{}' is not a JSON object", key);
     }
-    packer_.begin_tensor(packed_name(key));
+    packer_.begin_tensor(member_name(key));
     auto failure = document_.each_field<Error>(
         value, [&](std::string_view field, json::Value& inner) { return read_info(field, inner); },
         broken_json);
@@ -86,7 +86,7 @@ class HeaderReader {
           }
           const auto text = document_.text(inner);
           if (!text) return broken_json(text.error());
-          packer_.metadata(packed_name(key), *text);
+          packer_.metadata(member_name(key), *text);
           return {};
         },
         broken_json);
@@ -166,8 +166,9 @@ class HeaderReader {
     return failure;
   }
 
-  // The name with its offset in the text; with the current position if the name has escapes.
-  [[nodiscard]] PackedName packed_name(std::string_view name) {
+  // Returns the name and its offset in the text. If the name has escapes, the offset is the current position
+  // of the parser.
+  [[nodiscard]] MemberName member_name(std::string_view name) {
     const auto at = document_.offset_of(name);
     return {name, at ? *at : document_.problem({}).offset, at.has_value()};
   }
@@ -199,7 +200,7 @@ class PlainHeaderReader {
   PlainHeaderReader(std::string_view text, const ParseOptions& options)
       : text_begin_(text.data()), text_(text), packer_(text.size(), options.dtypes) {}
 
-  std::optional<HeaderItems> read() && {
+  std::optional<HeaderMembers> read() && {
     if (!text_.take('{')) return std::nullopt;
     do {
       if (!read_member()) return std::nullopt;
@@ -209,7 +210,7 @@ class PlainHeaderReader {
   }
 
  private:
-  [[nodiscard]] PackedName packed_name(std::string_view name) const {
+  [[nodiscard]] MemberName member_name(std::string_view name) const {
     return {name, static_cast<std::uint64_t>(name.data() - text_begin_), true};
   }
 
@@ -218,7 +219,7 @@ class PlainHeaderReader {
     const auto name = text_.string();
     if (!name || !text_.take(":{")) return false;
     if (*name == metadata_key) return !std::exchange(has_metadata_, true) && read_metadata();
-    packer_.begin_tensor(packed_name(*name));
+    packer_.begin_tensor(member_name(*name));
     return read_tensor();
   }
 
@@ -230,7 +231,7 @@ class PlainHeaderReader {
       if (!key || !text_.take(":\"")) return false;
       const auto value = text_.string();
       if (!value) return false;
-      packer_.metadata(packed_name(*key), *value);
+      packer_.metadata(member_name(*key), *value);
     } while (text_.take(','));
     return text_.take('}');
   }
@@ -311,19 +312,19 @@ std::optional<std::size_t> find_long_shape(std::string_view text) {
 
 }  // namespace
 
-Result<HeaderItems> read_json_header(Bytes text, Bytes bytes_after, const ParseOptions& options) {
+Result<HeaderMembers> read_json_header(Bytes text, Bytes bytes_after, const ParseOptions& options) {
   return HeaderReader(text, bytes_after, options).read();
 }
 
-std::optional<HeaderItems> read_plain_header(std::string_view text, const ParseOptions& options) {
+std::optional<HeaderMembers> read_plain_header(std::string_view text, const ParseOptions& options) {
   const auto last = text.find_last_not_of(json::white_space);
   if (last == std::string_view::npos) return std::nullopt;
   return PlainHeaderReader(text.substr(0, last + 1), options).read();
 }
 
-Result<HeaderItems> read_header(Bytes text, Bytes bytes_after, const ParseOptions& options) {
+Result<HeaderMembers> read_header(Bytes text, Bytes bytes_after, const ParseOptions& options) {
   const std::string_view letters = as_text(text);
-  if (auto items = read_plain_header(letters, options)) return *std::move(items);
+  if (auto members = read_plain_header(letters, options)) return *std::move(members);
   constexpr std::size_t min_searched_bytes = std::size_t{1} << 20;
   if (text.size() >= min_searched_bytes) {
     if (const auto at = find_long_shape(letters)) {

@@ -40,18 +40,19 @@ inline constexpr std::string_view metadata_key = "__metadata__";
   return elements % 8 * static_cast<std::uint64_t>(bits) % 8 == 0;
 }
 
-/// The first number of a packed member: its kind, and the length of its name or key. A packed member has
+/// The first number of a member in `PackedText`: its kind, and the length of its name or key. A member has
 /// these numbers and texts; [name] and [key] exist only if `is_in_text` is false:
 ///
-///   tensor:   item, offset of the name in the text, [name], each dim + 1, end_of_dims, number of the dtype,
+///   tensor:   tag, offset of the name in the text, [name], each dim + 1, end_of_dims, number of the dtype,
 ///             begin and end of the data
-///   metadata: item, offset of the key in the text, [key], length of the value, value
-struct Item {
+///   metadata: tag, offset of the key in the text, [key], length of the value, value
+struct MemberTag {
   bool is_metadata = false;
+  /// Whether the text of the header contains the name as it is, without escapes.
   bool is_in_text = false;
   std::size_t name_bytes = 0;
 
-  [[nodiscard]] static Item of(std::uint64_t number) noexcept {
+  [[nodiscard]] static MemberTag of(std::uint64_t number) noexcept {
     return {(number & 1) != 0, (number & 2) != 0, static_cast<std::size_t>(number / 4)};
   }
   [[nodiscard]] std::uint64_t number() const noexcept {
@@ -61,7 +62,7 @@ struct Item {
 inline constexpr std::uint64_t end_of_dims = 0;
 
 /// The members of a header in order, and the totals for reserving memory.
-struct HeaderItems {
+struct HeaderMembers {
   PackedText packed;
   std::vector<DTypeInfo> dtypes;  // the dtypes of the tensors, each once
   std::size_t tensors = 0;
@@ -73,11 +74,11 @@ struct HeaderItems {
 };
 
 /// The name of a tensor or the key of metadata, and its offset in the text. If the name has escapes, the
-/// offset is the position of the parser.
-struct PackedName {
+/// offset is a position of the parser after the name, and only Errors use it, as their place.
+struct MemberName {
   std::string_view name;
   std::uint64_t at = 0;
-  bool is_in_text = false;
+  bool is_in_text = false;  // as in MemberTag
 };
 
 /// Packs members one after another.
@@ -86,23 +87,23 @@ class HeaderPacker {
   HeaderPacker(std::size_t text_bytes, std::span<const DTypeInfo> user_dtypes)
       : packer_(text_bytes), user_dtypes_(user_dtypes) {}
 
-  void metadata(const PackedName& key, std::string_view text) {
+  void metadata(const MemberName& key, std::string_view text) {
     begin(key, true);
     packer_.number(text.size());
     packer_.text(text);
-    ++items_.values;
-    items_.key_bytes += key.name.size();
-    items_.value_bytes += Metadata::bytes_of_text(text);
+    ++members_.values;
+    members_.key_bytes += key.name.size();
+    members_.value_bytes += Metadata::bytes_of_text(text);
   }
 
   // A tensor: its name, then its dims, then the rest.
-  void begin_tensor(const PackedName& name) {
+  void begin_tensor(const MemberName& name) {
     begin(name, false);
-    ++items_.tensors;
-    items_.name_bytes += name.name.size();
+    ++members_.tensors;
+    members_.name_bytes += name.name.size();
   }
   void dim(std::uint64_t size) {
-    ++items_.dims;
+    ++members_.dims;
     packer_.number(size + 1);
   }
   void end_dims() { packer_.number(end_of_dims); }
@@ -111,9 +112,9 @@ class HeaderPacker {
     for (const auto offset : offsets) packer_.number(offset);
   }
 
-  /// The number of a dtype in `HeaderItems::dtypes`; nullopt for an unknown one.
+  /// The number of a dtype in `HeaderMembers::dtypes`; nullopt for an unknown one.
   [[nodiscard]] std::optional<std::size_t> number_of_dtype(std::string_view name) {
-    auto& known = items_.dtypes;
+    auto& known = members_.dtypes;
     const auto found = std::ranges::find(known, name, &DTypeInfo::name);
     if (found != known.end()) return static_cast<std::size_t>(found - known.begin());
     const auto dtype = dtype_named(name, user_dtypes_);
@@ -122,35 +123,35 @@ class HeaderPacker {
     return known.size() - 1;
   }
 
-  [[nodiscard]] HeaderItems finish() && {
-    items_.packed = std::move(packer_).finish();
-    return std::move(items_);
+  [[nodiscard]] HeaderMembers finish() && {
+    members_.packed = std::move(packer_).finish();
+    return std::move(members_);
   }
 
  private:
-  void begin(const PackedName& name, bool is_metadata) {
-    packer_.number(Item{is_metadata, name.is_in_text, name.name.size()}.number());
+  void begin(const MemberName& name, bool is_metadata) {
+    packer_.number(MemberTag{is_metadata, name.is_in_text, name.name.size()}.number());
     packer_.number(name.at);
     if (!name.is_in_text) packer_.text(name.name);
   }
 
   Packer packer_;
   std::span<const DTypeInfo> user_dtypes_;
-  HeaderItems items_;
+  HeaderMembers members_;
 };
 
 /// The members of a header. Checks that every value has the right type and that every tensor has a dtype, a
 /// shape and offsets. `bytes_after` are the bytes directly after the text.
-[[nodiscard]] Result<HeaderItems> read_header(Bytes text, Bytes bytes_after, const ParseOptions& options);
+[[nodiscard]] Result<HeaderMembers> read_header(Bytes text, Bytes bytes_after, const ParseOptions& options);
 
 /// The same with the JSON parser only. `read_header` reads the spelling of the safetensors library directly,
 /// and all other texts with this function.
-[[nodiscard]] Result<HeaderItems> read_json_header(Bytes text, Bytes bytes_after,
-                                                   const ParseOptions& options);
+[[nodiscard]] Result<HeaderMembers> read_json_header(Bytes text, Bytes bytes_after,
+                                                     const ParseOptions& options);
 
 /// The members of a header in the spelling of the safetensors library: no white space except after the
 /// object, and strings in ASCII without escapes. nullopt for any other text, valid or not.
-[[nodiscard]] std::optional<HeaderItems> read_plain_header(std::string_view text,
-                                                           const ParseOptions& options);
+[[nodiscard]] std::optional<HeaderMembers> read_plain_header(std::string_view text,
+                                                             const ParseOptions& options);
 
 }  // namespace ht::inline v1::format_safetensors

@@ -19,7 +19,7 @@ void expect_readers_agree(std::string_view text) {
   if (!plain) return;
   const auto by_json = read_json_header(bytes_of(text), {}, {});
   ASSERT_TRUE(by_json) << text << "\n" << to_string(by_json.error());
-  EXPECT_TRUE(testing::same_items(*plain, *by_json)) << text;
+  EXPECT_TRUE(testing::same_members(*plain, *by_json)) << text;
 }
 
 TEST(SafetensorsPlain, canonical_spelling_is_read_directly) {

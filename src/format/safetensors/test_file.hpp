@@ -36,7 +36,8 @@ inline std::string u8_header(const std::vector<std::string>& names, std::uint64_
 }
 
 /// Whether two readers packed the same members.
-inline bool same_items(const format_safetensors::HeaderItems& a, const format_safetensors::HeaderItems& b) {
+inline bool same_members(const format_safetensors::HeaderMembers& a,
+                         const format_safetensors::HeaderMembers& b) {
   return std::ranges::equal(a.packed.bytes(), b.packed.bytes()) &&
          std::ranges::equal(a.dtypes, b.dtypes, {}, &DTypeInfo::tag, &DTypeInfo::tag) &&
          a.tensors == b.tensors && a.name_bytes == b.name_bytes && a.dims == b.dims && a.values == b.values &&

@@ -23,9 +23,9 @@ Error broken_json(const json::Problem& problem) {
       .at_offset(problem.offset);
 }
 
-/// The packed weight_map: for each tensor the length of its name, the name, and its file. The file is stored
-/// as 0 if the previous tensor is in the same file, otherwise as the length of the file name plus 1 and the
-/// file name.
+/// The weight_map in `PackedText`: for each tensor the length of its name, the name, and its file. The file
+/// is stored as 0 if the previous tensor is in the same file, otherwise as the length of the file name plus 1
+/// and the file name.
 struct PackedMap {
   PackedText packed;
   std::size_t tensors = 0;

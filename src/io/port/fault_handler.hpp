@@ -11,11 +11,11 @@ namespace ht::inline v1::io {
 bool map_fixed(std::uintptr_t address, std::uint64_t bytes, int protection, int flags, int file,
                std::int64_t offset) noexcept;
 
-/// The SIGBUS handler, installed while a FaultHandler exists. `fault::Incident::claim` returns the pages that
-/// the handler replaces with pages of zeros. The handler passes other faults to the handler that was
-/// installed before. The last FaultHandler restores that handler, unless the program has installed another
-/// handler meanwhile: the new one may call the handler of the library. If the program has set SIG_DFL or
-/// SIG_IGN meanwhile, the next FaultHandler installs the handler again.
+/// The library's SIGBUS handler, installed while a FaultHandler exists. `fault::Incident::claim` returns the
+/// pages that the handler replaces with pages of zeros. The handler passes other faults to the earlier
+/// handler. The destructor of the last FaultHandler restores the earlier handler, unless the program has
+/// replaced the library's handler by its own, which may call the library's handler. If the program has set
+/// SIG_DFL or SIG_IGN, the constructor of the next FaultHandler installs the library's handler again.
 class FaultHandler {
  public:
   /// Throws std::bad_alloc if out of memory, because a mapping without the handler would be unguarded.

@@ -6,8 +6,8 @@
 namespace ht::inline v1::io {
 namespace {
 
-// Enough samples to see whether nearly all pages are resident. Querying each page of 4 GiB takes a third of
-// the time of mapping its resident pages.
+// Enough samples to see whether nearly all pages are in the page cache. All pages are too many to query: for
+// 4 GiB in the page cache, the query takes a third of the time that mapping these pages takes.
 constexpr std::uint64_t samples = 128;
 constexpr std::uint64_t sample_bytes = std::uint64_t{1} << 18;
 
@@ -31,14 +31,14 @@ std::optional<Strategy::Choice> choose_in_memory(const Facts& facts) {
 
 Strategy::Choice choose_for_all(const Facts& facts) {
   const bool is_over = facts.bytes > facts.budget_bytes && (facts.budget_is_set || !choose_in_memory(facts));
-  const bool cannot_read = std::max(facts.bytes, facts.memory_bytes) > facts.budget_bytes;
-  if (is_over || (cannot_read && !facts.can_map)) {
+  const bool read_exceeds_budget = std::max(facts.bytes, facts.memory_bytes) > facts.budget_bytes;
+  if (is_over || (read_exceeds_budget && !facts.can_map)) {
     return {Strategy::Kind::staged, "larger_than_memory",
             "exceeds the memory budget: streamed through a ring and not kept"};
   }
   if (!facts.can_map) return {Strategy::Kind::read, "no_mapping_read", "the source cannot be mapped"};
   if (auto choice = choose_in_memory(facts)) return *std::move(choice);
-  if (facts.latency == Source::Latency::far && !cannot_read) {
+  if (facts.latency == Source::Latency::far && !read_exceeds_budget) {
     return {Strategy::Kind::read, "slow_file_system",
             "on a network, user-space or unknown file system: large reads wait less often than page faults"};
   }

@@ -39,7 +39,7 @@ class MappedFile {
 
   [[nodiscard]] const Source& source() const noexcept { return *source_; }
   [[nodiscard]] const std::shared_ptr<const Source>& shared_source() const noexcept { return source_; }
-  /// The source as a file, also on a network file system; null for any other source.
+  /// The source if it is a FileSource, else null.
   [[nodiscard]] const FileSource* file_source() const noexcept { return file_.get(); }
   /// Whether `map` can work: the source is a file or memory.
   [[nodiscard]] bool is_mappable() const noexcept { return is_mappable_; }

@@ -38,8 +38,9 @@ struct FetchMethod {
 class Tuner {
  public:
   /// `methods` is not empty; the first one is the default, and is kept unless another one is clearly faster.
-  /// All trials together, of `trial_bytes` each, use at most an eighth of `total_bytes`. For smaller totals,
-  /// methods at the end of the list are not tried; a small file uses the default without a trial.
+  /// All trials together, of `trial_bytes` each, use at most an eighth of `total_bytes`. If that is too
+  /// little for trials of all methods, those at the end of the list are not tried; a small file uses the
+  /// default without a trial.
   Tuner(std::span<const FetchMethod> methods, std::uint64_t total_bytes, std::uint64_t trial_bytes);
 
   /// The method to use next.
@@ -66,7 +67,7 @@ class Tuner {
 
   std::vector<Candidate> candidates_;  // the default comes first while it is a candidate
   std::size_t current_ = 0;
-  int trials_in_round_ = 0;  // completed by all candidates in this round
+  int trials_in_round_ = 0;  // trials that every candidate has completed in this round
   bool is_warm_ = false;
   std::uint64_t trial_bytes_;
 };
@@ -138,7 +139,8 @@ struct FetchOptions {
   std::uint64_t piece_bytes = std::uint64_t{4} << 20;
   /// Whether the pages are in the page cache; one thread then fetches them, without trials.
   bool cached = false;
-  /// Time the first pieces to choose engine and threads; use only if `each` does not block.
+  /// Whether to time the first pieces to choose engine and number of threads. Set it only if the callback
+  /// `each` of `fetch_pages` does not block.
   bool tune = true;
   /// A piece is fetched only if it is less than `max_ahead` pieces after the current one.
   std::size_t max_ahead = SIZE_MAX;

@@ -1,6 +1,7 @@
 // Reads files in large chunks, several at once. The `staged` strategy passes the chunks to a consumer in
-// order through a ring of fixed size. Memory use does not depend on the size of the files. The `external`
-// strategy, and `read` with its own memory, read directly into the target memory.
+// order through a ring of fixed size. Memory use does not depend on the size of the files. The strategies
+// `external` and `read` use the same reads to fill memory directly: `external` the caller's memory, `read`
+// memory that it allocates.
 #pragma once
 
 #include <cstddef>
@@ -61,14 +62,16 @@ struct StagedOptions {
   std::uint64_t chunk_bytes = std::uint64_t{2} << 20;
   /// Bypass the page cache if the file system allows it.
   bool direct = true;
-  /// Whether `load_into` may read through a ring if most of the memory does not have the alignment of the
-  /// file ranges. If not, such memory is filled through the page cache.
+  /// Used by `load_into` with `direct` if most of the memory does not have the alignment of the file ranges.
+  /// If true, `load_into` reads through a ring. If false, it reads directly into the memory,
+  /// through the page cache.
   bool ring_for_memory = true;
   /// One mapping per source, or empty to read all sources. Threads copy from the mappings in parallel instead
   /// of reading, because copying mapped bytes costs less than a read. A source with a null entry is read: it
   /// cannot be mapped, or a fault in its pages may terminate the process.
   std::span<MappedFile* const> mapped{};
-  /// Called in order before the read of each chunk starts; may wait for its memory.
+  /// Called in order before the read of each chunk starts. May block until the pages of the chunk's target
+  /// memory are allocated.
   std::function<void(const Chunk& chunk)> before_read{};
   /// The budget is not used here: callers allocate the memory. `on_loaded` is only used by `load_into`.
   Strategy::LoadWork work{};

@@ -122,7 +122,7 @@ TEST_F(StagedLoad, works_without_direct_reads_and_without_io_uring) {
 TEST_F(StagedLoad, continues_after_short_reads_and_interruptions) {
   port_.set_max_bytes(1000);
   for (int i = 0; i < 20; ++i) {
-    port_.fail_at(Call::complete, 3 * i,
+    port_.fail_at(Call::completed_read, 3 * i,
                   i % 2 == 0 ? std::errc::interrupted : std::errc::resource_unavailable_try_again);
   }
   const auto staged = load(ranges());
@@ -131,7 +131,7 @@ TEST_F(StagedLoad, continues_after_short_reads_and_interruptions) {
 }
 
 TEST_F(StagedLoad, retries_refused_direct_reads_with_buffering) {
-  port_.fail_at(Call::complete, 1, std::errc::invalid_argument);
+  port_.fail_at(Call::completed_read, 1, std::errc::invalid_argument);
   const auto direct = load({{0, 0, 8 * page}});
   if (direct && direct->direct_bytes == 0)
     GTEST_SKIP() << "the folder for temporary files has no direct reads";
@@ -142,7 +142,7 @@ TEST_F(StagedLoad, retries_refused_direct_reads_with_buffering) {
 TEST_F(StagedLoad, bytes_can_be_read) {
   // Each read fails in turn, and the next load works again.
   for (int nth = 0;; ++nth) {
-    port_.fail_at(Call::complete, port_.count(Call::complete) + nth, std::errc::io_error);
+    port_.fail_at(Call::completed_read, port_.count(Call::completed_read) + nth, std::errc::io_error);
     const auto staged = load(ranges());
     if (staged) {
       EXPECT_GT(nth, 10);
@@ -176,7 +176,8 @@ TEST_F(StagedLoad, reads_can_be_awaited) {
   for (int nth = 0;; ++nth) {
     // Two waits fail, so only the destructor of the queue waits for the reads in flight.
     for (int i = 0; i < 2; ++i) {
-      port_.fail_at(Call::await, port_.count(Call::await) + nth + i, std::errc::not_enough_memory);
+      port_.fail_at(Call::wait_for_read, port_.count(Call::wait_for_read) + nth + i,
+                    std::errc::not_enough_memory);
     }
     const auto staged = load(ranges());
     port_.clear_faults();

@@ -60,10 +60,10 @@ Strategy::RequestFailed request_failed(Error error) {
   return {std::make_shared<const Error>(std::move(error))};
 }
 
-Strategy::RequestFailed not_supported(const Strategy& strategy, std::string_view request) {
+Strategy::RequestFailed not_supported(const Strategy& strategy, std::string_view action) {
   return request_failed(
       Error(ErrorCode::unsupported_strategy, "strategy_supports_the_request",
-            format_text("strategy '{}' cannot {}", strategy.name(), request))
+            format_text("strategy '{}' cannot {}", strategy.name(), action))
           .with_hint("use `mapped` to map files, and `read`, `staged` or `external` to load them"));
 }
 
@@ -181,8 +181,9 @@ Strategy::Answer ReadStrategy::answer(const Strategy::Request& request) {
     return load(std::span(load_request, 1), {}).front();
   const auto* const release_request = std::get_if<Strategy::ReleaseRequest>(&request);
   if (release_request == nullptr)
-    return not_supported(*this,
-                         std::holds_alternative<Strategy::MapRequest>(request) ? "map files" : "take advice");
+    return not_supported(*this, std::holds_alternative<Strategy::MapRequest>(request)
+                                    ? "map files"
+                                    : "give advice to the kernel");
   if (release_request->memory->owner.use_count() > 1) {
     const auto references = release_request->memory->owner.use_count() - 1;
     return request_failed(Error(ErrorCode::in_use, "memory_is_not_in_use",

@@ -294,7 +294,7 @@ TEST_F(Strategies, read_fails_as_a_whole_and_can_be_retried) {
   ReadStrategy read(sources_, {.direct = false});
   const std::vector<Strategy::LoadRequest> requests{{{0, 0, 100}, 4}, {{0, 30'000, 100}, 4}};
   for (int nth = 0;; ++nth) {
-    port_.fail_at(Call::complete, port_.count(Call::complete) + nth, std::errc::io_error);
+    port_.fail_at(Call::completed_read, port_.count(Call::completed_read) + nth, std::errc::io_error);
     const auto answers = read.load(requests, {});
     port_.clear_faults();
     ASSERT_EQ(answers.size(), 2U);

@@ -105,7 +105,7 @@ TEST(Tuner, uses_the_default_for_a_small_file) {
   EXPECT_TRUE(two.trial_bytes());
 }
 
-TEST(Tuner, ends_with_any_clock) {
+TEST(Tuner, ends_for_any_measured_time) {
   for (const double seconds : {0.0, -1.0, 1e300}) {
     Tuner tuner(six, large, trial);
     int trials = 0;

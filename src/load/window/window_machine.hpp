@@ -5,8 +5,9 @@
 // Kept layers (`is_kept`) are never dropped after they are fetched; bytes of the budget are reserved for
 // them. All other layers share the rest of the budget, which holds two of them if the budget allows it: the
 // entered layer and the next layer that is not in memory. Layers are assumed to be entered in order, and the
-// first again after the last. To make room, the layer whose turn is furthest away is dropped: the nearest one
-// before the entered layer. A layer is never dropped for one that will be entered later.
+// first again after the last. To make room, the layer that will be entered last is dropped: the layer just
+// before the entered one or, if that layer is kept or absent, the nearest other layer before it. A layer is
+// never dropped for one that will be entered later.
 //
 // The Ledger is allocated once and moved from state to state, so a successful step does not allocate.
 #pragma once
@@ -111,8 +112,8 @@ struct Step {
   std::optional<Answer> answer{};
 };
 
-/// Returns the next step; `Failed{bad_state}` for an event that the state does not accept, which also answers
-/// a pending Enter.
+/// Returns the next step. If the state does not accept the event, the next state is `Failed` with the error
+/// `bad_state`, and the step answers a pending Enter with the same error.
 [[nodiscard]] Step step(State&& state, Event&& event);
 
 }  // namespace ht::inline v1::window

@@ -187,7 +187,8 @@ TEST(Diagnoses, missing_files_of_a_set_are_listed) {
   EXPECT_EQ(diagnosis.problems.at(0).code(), ErrorCode::missing_shard);
 }
 
-// Files of the new set still have their temporary names.
+// A writer was killed after it committed the journal: all files of the new set still have temporary names.
+// One of these files is missing.
 TEST(Diagnoses, missing_files_of_a_set_are_listed_while_it_is_replaced) {
   const testing::TemporaryFolder folder;
   const std::string index = "m.safetensors.index.json";
@@ -205,7 +206,8 @@ TEST(Diagnoses, missing_files_of_a_set_are_listed_while_it_is_replaced) {
   }
 }
 
-// A shard of the new set is cut, and still has its temporary name.
+// A writer was killed after it committed the journal: the only shard of the new set still has a temporary
+// name. The shard is truncated.
 TEST(Diagnoses, truncated_files_of_a_set_are_reported_while_it_is_replaced) {
   const testing::TemporaryFolder folder;
   const std::string name = "m-00001-of-00001.gguf";

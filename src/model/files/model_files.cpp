@@ -83,10 +83,10 @@ Result<ModelFiles> join_split(const Path& path, const SplitInfo& info, std::vect
     tensors += shards[i].catalog.size();
     if (!other || other->number != i || other->count != info.count || other->tensors != info.tensors) {
       return fail(Error(ErrorCode::stale_index, "split_parts_belong_together",
-                        format_text("the split keys do not match part {} of {} of the model of '{}'", i + 1,
+                        format_text("is named as part {} of {}, but its split keys do not match '{}'", i + 1,
                                     info.count, to_utf8(path.filename().string())))
                       .at_path(shards[i].files[0].path.native())
-                      .with_hint("download this part again: a part of another model may have its name"));
+                      .with_hint("download this file again: it may belong to another model"));
     }
     HT_TRY(split_of(shards[i], options));
   }
@@ -155,10 +155,11 @@ bool is_same_file(const Path& path, std::uint64_t device, std::uint64_t inode, c
   return now->device == device && now->inode == inode;
 }
 
-// Returns whether no file of the set has been replaced since it was opened. New files are in place only while
-// all old files have temporary names. So if the file by which the set was opened is still at its path, no new
-// file is in place: no replacement has begun, or it was rolled back. The other files are compared afterwards:
-// a new file that was opened before the rollback now differs from the file at its path.
+// Returns whether each path of the set still leads to the file that was opened. A writer that replaces the
+// set renames every old file to a temporary name before it renames the first new file into place. So if the
+// file by which the set was opened is still at its path, no new file is in place: the writer has not yet
+// renamed a new file, or it has rolled the replacement back. Before the rollback, a new file may have been
+// opened. Therefore the other files are compared, too: after the rollback, no new file is at its path.
 bool is_one_set(const Attempt& attempt, std::span<const ModelFile> files, const OpenOptions& options) {
   if (!attempt.stat) return true;
   if (!is_same_file(attempt.path, attempt.stat->device, attempt.stat->inode, attempt, options)) return false;
@@ -169,8 +170,10 @@ bool is_one_set(const Attempt& attempt, std::span<const ModelFile> files, const 
   });
 }
 
-// Returns whether the failure may be temporary: a writer may have renamed a file during the open or during
-// the listing of the folder.
+// Returns whether the open may have failed only because a writer was renaming files. If a file was renamed
+// just before the open of this file, the cause of the error is a missing file. If files were renamed just
+// before the folder was listed, the folder may have seemed to have no model: the error has no cause, and no
+// file has been examined.
 bool may_be_temporary(const Error& error, const Attempt& attempt) {
   return is_missing(error.cause()) || (!attempt.stat && !error.cause());
 }

@@ -85,10 +85,11 @@ struct FolderModels {
   SetView view;
 };
 
-/// Returns all models of a folder, at least one. Their order depends only on the names of the files. An index
-/// is preferred to the files that it may name, and `model.safetensors.index.json` to indexes of variants.
-/// Without an index, the files of a numbered set are one model. All unnumbered files of a format with
-/// `Format::Sharding::index` are one model, too.
+/// Returns the models of a folder, at least one. Their order depends only on the names of the files. If the
+/// folder has indexes, each index is one model, and files that no index names are ignored. Beside
+/// `model.safetensors.index.json`, other indexes (of variants) are ignored, too. Without an index, the files
+/// of a numbered set are one model. All unnumbered files of a format with `Format::Sharding::index` are one
+/// model, too.
 ///
 /// `not_found` if the folder has no model: the hint names a subfolder with weights, or says how to convert
 /// files of other formats.

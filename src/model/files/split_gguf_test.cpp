@@ -130,6 +130,7 @@ TEST_F(SplitGguf, split_parts_belong_together) {
     for (const auto& opened : {path(1), path(3), folder_.path()}) {
       const auto error = refusal(Model::open(opened), ErrorCode::stale_index, "split_parts_belong_together");
       EXPECT_EQ(error.path(), path(2).string());
+      EXPECT_TRUE(message_contains(error, "is named as part 2 of 3, but its split keys do not match"));
     }
   }
   write(2, {.names = {"c"}}, false);

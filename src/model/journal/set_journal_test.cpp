@@ -17,6 +17,7 @@
 namespace ht::set_journal_test {
 namespace {
 
+using testing::Call;
 using testing::FaultyPort;
 using testing::TemporaryFolder;
 using testing::write_file;
@@ -121,7 +122,7 @@ TEST_F(SetFolder, journaled_files_exist) {
 }
 
 TEST_F(SetFolder, file_can_be_examined) {
-  port_.fail_at(testing::Call::stat_path, 0, std::errc::permission_denied);
+  port_.fail_at(Call::stat_path, 0, std::errc::permission_denied);
   const auto error = testing::refusal(is_committed(example, folder_.path(), port_), ErrorCode::open_failed,
                                       "file_can_be_examined");
   EXPECT_EQ(error.path(), (folder_ / ".htensor-1.part").string());
@@ -129,7 +130,7 @@ TEST_F(SetFolder, file_can_be_examined) {
 }
 
 TEST_F(SetFolder, old_files_can_be_removed) {
-  port_.fail_at(testing::Call::unlink, 0, std::errc::permission_denied);
+  port_.fail_at(Call::unlink, 0, std::errc::permission_denied);
   const auto error = testing::refusal(remove_file(folder_ / "old", port_), ErrorCode::write_failed,
                                       "old_files_can_be_removed");
   EXPECT_EQ(error.path(), (folder_ / "old").string());
@@ -156,10 +157,10 @@ TEST_F(SetFolder, lock_is_refused_if_the_journal_cannot_be_examined) {
   {
     const auto lock = SetLock::acquire(member, port_);
     ASSERT_TRUE(lock);
-    stats = port_.count(testing::Call::stat_path);
+    stats = port_.count(Call::stat_path);
   }
   FaultyPort port;
-  port.fail_at(testing::Call::stat_path, stats - 1, std::errc::permission_denied);  // the stat of the journal
+  port.fail_at(Call::stat_path, stats - 1, std::errc::permission_denied);  // the stat of the journal
   const auto error =
       testing::refusal(SetLock::acquire(member, port), ErrorCode::write_failed, "target_can_be_examined");
   EXPECT_EQ(error.path(), (folder_ / ".htensor-m.safetensors.journal").string());
@@ -172,9 +173,9 @@ TEST_F(SetFolder, set_is_unchanged_while_opening) {
   write_file(folder_ / "m-00001-of-00001.safetensors", testing::shard_file({"a"}));
   write_file(index, text);
   int replaced = 0;
-  port_.before_each([&](testing::Call call, int) {
+  port_.before_each([&](Call call, int) {
     // Replaces the index before each stat of it.
-    if (call != testing::Call::stat_path) return;
+    if (call != Call::stat_path) return;
     ++replaced;
     write_file(folder_ / "new", text);
     std::filesystem::rename(folder_ / "new", index);
@@ -205,12 +206,12 @@ TEST_F(SetFolder, failed_replacement_does_not_mix_old_and_new_shards) {
   };
   bool is_placed = false;
   bool is_undone = false;
-  port_.before_each([&](testing::Call call, int nth) {
+  port_.before_each([&](Call call, int nth) {
     // The index is opened twice, then the shards.
-    if (call == testing::Call::open && nth == 3 && !is_placed) {
+    if (call == Call::open && nth == 3 && !is_placed) {
       move({{index, "old-index"}, {one, "old-1"}, {two, "old-2"}, {"new-1", one}, {"new-2", two}});
       is_placed = true;
-    } else if (call == testing::Call::stat_path && is_placed && !is_undone) {
+    } else if (call == Call::stat_path && is_placed && !is_undone) {
       move({{two, "new-2"}, {one, "new-1"}, {"old-2", two}, {"old-1", one}, {"old-index", index}});
       is_undone = true;
     }
@@ -227,12 +228,12 @@ TEST_F(SetFolder, opening_a_set_without_a_journal_costs_one_stat_per_file) {
   write_file(folder_ / "m-00001-of-00001.safetensors", testing::shard_file({"a"}));
   write_file(index, R"({"weight_map":{"a":"m-00001-of-00001.safetensors"}})");
   ASSERT_TRUE(Model::open(index, {.port = &port_}));
-  EXPECT_EQ(port_.count(testing::Call::stat_path), 2);
-  EXPECT_EQ(port_.count(testing::Call::list), 0);
+  EXPECT_EQ(port_.count(Call::stat_path), 2);
+  EXPECT_EQ(port_.count(Call::list), 0);
   FaultyPort single;
   ASSERT_TRUE(Model::open(folder_ / "m-00001-of-00001.safetensors", {.port = &single}));
-  EXPECT_EQ(single.count(testing::Call::stat_path), 0);
-  EXPECT_EQ(single.count(testing::Call::open), 1);
+  EXPECT_EQ(single.count(Call::stat_path), 0);
+  EXPECT_EQ(single.count(Call::open), 1);
 }
 
 // Writes files whose contents are their names.
@@ -256,15 +257,14 @@ TEST_F(SetFolder, old_files_are_removed_after_the_last_rename_is_synced) {
                         ".htensor-4.part", ".htensor-5.part"});
   std::filesystem::rename(folder_ / "m.safetensors.index.json", folder_ / ".htensor-1.part");
   write_journal(example);
-  std::vector<testing::Call> calls;
-  port_.before_each([&](testing::Call call, int) {
-    if (call == testing::Call::rename || call == testing::Call::sync || call == testing::Call::unlink)
-      calls.push_back(call);
+  std::vector<Call> calls;
+  port_.before_each([&](Call call, int) {
+    if (call == Call::rename || call == Call::sync || call == Call::unlink) calls.push_back(call);
   });
   ASSERT_TRUE(finish_set(folder_ / "m.safetensors.index.json", port_));
-  const auto removed = std::ranges::find(calls, testing::Call::unlink);
+  const auto removed = std::ranges::find(calls, Call::unlink);
   ASSERT_NE(removed, calls.end());
-  EXPECT_EQ(*std::prev(removed), testing::Call::sync);
+  EXPECT_EQ(*std::prev(removed), Call::sync);
 }
 
 TEST_F(SetFolder, journal_is_removed_before_the_files_of_an_uncommitted_replacement) {
@@ -274,7 +274,7 @@ TEST_F(SetFolder, journal_is_removed_before_the_files_of_an_uncommitted_replacem
     write_journal(example);
     // All further calls of unlink fail, which leaves the files as a kill would.
     FaultyPort port;
-    port.fail_from(testing::Call::unlink, nth, std::errc::io_error);
+    port.fail_from(Call::unlink, nth, std::errc::io_error);
     EXPECT_FALSE(finish_set(folder_ / "m.safetensors.index.json", port));
     const bool has_journal = std::filesystem::exists(folder_ / ".htensor-m.safetensors.journal");
     EXPECT_TRUE(!has_journal || std::filesystem::exists(folder_ / ".htensor-5.part"))
@@ -288,7 +288,7 @@ TEST_F(SetFolder, lock_can_be_claimed) {
   for (const auto cause :
        {std::errc::bad_file_descriptor, std::errc::no_lock_available, std::errc::function_not_supported}) {
     FaultyPort port;
-    port.fail_from(testing::Call::claim, 0, cause);
+    port.fail_from(Call::claim, 0, cause);
     {
       const auto live = SetLock::acquire(member, io::system_port());
       ASSERT_TRUE(live);
@@ -308,7 +308,7 @@ TEST_F(SetFolder, lock_can_be_claimed) {
 }
 
 TEST_F(SetFolder, without_flock_an_existing_lock_file_is_a_held_lock) {
-  port_.fail_from(testing::Call::claim, 0, std::errc::no_lock_available);
+  port_.fail_from(Call::claim, 0, std::errc::no_lock_available);
   {
     const auto first = SetLock::acquire(folder_ / "m.safetensors", port_);
     ASSERT_TRUE(first);
@@ -317,13 +317,14 @@ TEST_F(SetFolder, without_flock_an_existing_lock_file_is_a_held_lock) {
   EXPECT_TRUE(SetLock::acquire(folder_ / "m.safetensors", port_));
 }
 
-// A writer of another file briefly claims the lock of a killed writer in order to remove it.
+// Each writer in the folder removes the lock files of killed writers. It claims a lock file for a moment
+// before it removes the file.
 TEST_F(SetFolder, waits_for_a_briefly_held_lock) {
   write_file(folder_ / ".htensor-m.safetensors.part", "");
   const auto other = io::system_port().open(folder_ / ".htensor-m.safetensors.part").value();
   ASSERT_TRUE(io::system_port().claim(other));
-  port_.before_each([&](testing::Call call, int nth) {
-    if (call != testing::Call::claim || nth != 1) return;
+  port_.before_each([&](Call call, int nth) {
+    if (call != Call::claim || nth != 1) return;
     ASSERT_TRUE(io::system_port().unlink(folder_ / ".htensor-m.safetensors.part"));
     ASSERT_TRUE(io::system_port().close(other));
   });
@@ -346,41 +347,59 @@ class ReplacedSet : public SetFolder {
     const std::vector old{folder_ / "m.safetensors.index.json", folder_ / "m-00001-of-00002.safetensors"};
     return std::move(lock).replace(old, pointers);
   }
-};
+  [[nodiscard]] bool is_old() const {
+    return std::filesystem::exists(folder_ / "m-00001-of-00002.safetensors");
+  }
 
-TEST_F(ReplacedSet, is_complete_after_any_failure_and_syncs_names_in_order) {
-  using testing::Call;
-  ASSERT_TRUE(replace());
-  const int renames = port_.count(Call::rename);
-  const int syncs = port_.count(Call::sync);
-  EXPECT_EQ(folder_.names(),
-            (std::vector<std::string>{"m-00001-of-00001.safetensors", "m.safetensors.index.json"}));
-  for (int nth = 0; nth < renames + syncs; ++nth) {
-    SCOPED_TRACE(nth);
-    for (const auto& name : folder_.names()) std::filesystem::remove(folder_ / name);
-    port_.clear_faults();
-    const auto kind = nth < renames ? Call::rename : Call::sync;
-    port_.fail_at(kind, port_.count(kind) + (nth < renames ? nth : nth - renames), std::errc::io_error);
-    std::vector<Call> calls;
-    port_.before_each([&](Call call, int) {
-      if (call == Call::rename || call == Call::sync || call == Call::unlink) calls.push_back(call);
-    });
-    const auto done = replace();
-    port_.before_each({});
-    EXPECT_FALSE(done);
-    const auto index = testing::read_file(folder_ / "m.safetensors.index.json");
-    const bool is_old = std::filesystem::exists(folder_ / "m-00001-of-00002.safetensors");
-    EXPECT_EQ(is_old, index.size() != 3);
-    EXPECT_NE(is_old, std::filesystem::exists(folder_ / "m-00001-of-00001.safetensors"));
-    for (const auto& name : folder_.names()) EXPECT_FALSE(name.starts_with(".")) << name;
-    // The old index is restored last, after a sync. Files are removed only after another sync.
-    const auto first = std::ranges::find(calls, Call::unlink);
-    if (is_old && std::ranges::count(calls, Call::rename) > 4) {
-      EXPECT_EQ(*(first - 1), Call::sync);
-      EXPECT_EQ(*(first - 2), Call::rename);
-      EXPECT_EQ(*(first - 3), Call::sync);
+  // Replaces the set once to count the renames and fsyncs of a replacement. Then, for each of these calls,
+  // replaces the old set again while this one call fails. Passes the renames, fsyncs and removals of each
+  // failed replacement to `check`.
+  template <class Check>
+  void fail_each_rename_and_fsync(const Check& check) {
+    ASSERT_TRUE(replace());
+    EXPECT_EQ(folder_.names(),
+              (std::vector<std::string>{"m-00001-of-00001.safetensors", "m.safetensors.index.json"}));
+    const int renames = port_.count(Call::rename);
+    const int syncs = port_.count(Call::sync);
+    for (int nth = 0; nth < renames + syncs; ++nth) {
+      SCOPED_TRACE(nth);
+      for (const auto& name : folder_.names()) std::filesystem::remove(folder_ / name);
+      port_.clear_faults();
+      const auto kind = nth < renames ? Call::rename : Call::sync;
+      port_.fail_at(kind, port_.count(kind) + (nth < renames ? nth : nth - renames), std::errc::io_error);
+      std::vector<Call> calls;
+      port_.before_each([&](Call call, int) {
+        if (call == Call::rename || call == Call::sync || call == Call::unlink) calls.push_back(call);
+      });
+      EXPECT_FALSE(replace());
+      port_.before_each({});
+      check(calls);
     }
   }
+};
+
+TEST_F(ReplacedSet, is_complete_after_any_failed_rename_or_fsync) {
+  fail_each_rename_and_fsync([&](const std::vector<Call>&) {
+    const auto index = testing::read_file(folder_ / "m.safetensors.index.json");
+    EXPECT_EQ(is_old(), index.size() != 3);
+    EXPECT_NE(is_old(), std::filesystem::exists(folder_ / "m-00001-of-00001.safetensors"));
+    for (const auto& name : folder_.names()) EXPECT_FALSE(name.starts_with(".")) << name;
+  });
+}
+
+TEST_F(ReplacedSet, is_rolled_back_with_fsyncs_before_and_after_the_rename_of_the_index) {
+  int rolled_back = 0;
+  fail_each_rename_and_fsync([&](const std::vector<Call>& calls) {
+    // The first rename gives the journal its name. Without a second rename, nothing was rolled back.
+    if (!is_old() || std::ranges::count(calls, Call::rename) < 2) return;
+    ++rolled_back;
+    // The last rename gives the old index its name. New files are removed only afterwards.
+    const auto first_removal = std::ranges::find(calls, Call::unlink);
+    ASSERT_GE(first_removal - calls.begin(), 3);
+    EXPECT_EQ(std::vector(first_removal - 3, first_removal),
+              (std::vector{Call::sync, Call::rename, Call::sync}));
+  });
+  EXPECT_GT(rolled_back, 0);
 }
 
 // Runs a writer before each call of a reader in turn: the reader must get one of the two sets.
@@ -409,7 +428,7 @@ TEST_F(LiveWriter, may_finish_during_a_read) {
       write_journal(journal_);
       FaultyPort port;
       is_done = true;
-      port.before_each([&, left = call](testing::Call, int) mutable {
+      port.before_each([&, left = call](Call, int) mutable {
         if (left-- != 0) return;
         is_done = false;
         ASSERT_TRUE(finish_set(folder_ / index_name, io::system_port()));
@@ -431,7 +450,7 @@ TEST_F(LiveWriter, may_replace_a_set_during_a_read) {
       write_file(folder_ / shard_name, testing::shard_file({"a"}));
       FaultyPort port;
       is_done = true;
-      port.before_each([&, left = call](testing::Call, int) mutable {
+      port.before_each([&, left = call](Call, int) mutable {
         if (left-- != 0) return;
         is_done = false;
         write_file(folder_ / ".htensor-3.part", testing::shard_file({"b"}));

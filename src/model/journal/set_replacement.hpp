@@ -26,11 +26,11 @@ class SetLock {
                                                                        const std::filesystem::path& member,
                                                                        io::Port& port);
 
-  /// Replaces the old files by the new ones, which are written and synced. The file by which the set is
-  /// opened is the first old file and the last new file. A file that another program created under a new name
-  /// is not overwritten: `already_exists`. After a failure the old set is restored, unless the new set is
-  /// already in place and only the removal of the old files has failed. If restoring fails too, the journal
-  /// stays for the next writer.
+  /// Replaces the old files by the new ones. The caller must have written and synced the new files. The file
+  /// by which the set is opened is the first old file and the last new file. A file that another program
+  /// created under a new name is not overwritten: `already_exists`. After a failure the old set is restored,
+  /// unless the new set is already in place and only the removal of the old files has failed. If restoring
+  /// fails too, the journal stays for the next writer.
   [[nodiscard]] Result<void> replace(std::span<const std::filesystem::path> old_files,
                                      std::span<io::AtomicFile* const> new_files) &&;
 

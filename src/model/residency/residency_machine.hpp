@@ -116,7 +116,8 @@ inline Step on(const Resident& state, const Load& /*event*/) { return {state}; }
 inline Step on(const Resident& state, const Evict& /*event*/) { return {state, Request::release}; }
 inline Step on(const Resident& /*state*/, const ReleaseDone& /*event*/) { return {Evicted{}}; }
 
-/// Calls `on` if the table has the pair, else returns `Failed{bad_state}`.
+/// Returns the next step. If the table has no `on` for the state and the event, the next state is `Failed`
+/// with the error `bad_state`, which is also the refusal.
 [[nodiscard]] inline Step step(const State& state, const Event& event) {
   return step_of<Step>(state, event, [&]() -> Step {
     const auto error = std::make_shared<const Error>(

@@ -53,8 +53,8 @@ ResidencyShell::ProcessData& ResidencyShell::take_over() const {
   const io::Strategy::RequestFailed ended{std::make_shared<const Error>(
       Error(ErrorCode::cancelled, "load_ends_in_its_process", "the process forked during the load")
           .with_hint("load the tensor again"))};
-  unsigned forks = taken_over_.load();
-  while (forks != data->forks && !taken_over_.compare_exchange_weak(forks, data->forks)) {
+  unsigned forks = last_take_over_fork_count_.load();
+  while (forks != data->forks && !last_take_over_fork_count_.compare_exchange_weak(forks, data->forks)) {
   }
   ProcessData* found = process_data_.load(std::memory_order_acquire);
   if (forks == data->forks) {
@@ -116,7 +116,7 @@ ResidencyShell::Applied ResidencyShell::ProcessData::apply(std::size_t tensor,
 Result<io::Strategy::MapDone> ResidencyShell::map(std::size_t tensor, std::uint64_t bytes) {
   const Entry entry = catalog_[tensor];
   ProcessData& data = process_data();
-  // Until a tensor is loaded, its state is that of its file, which the strategy tracks.
+  // Before the first load, no states are allocated: a tensor is mapped as soon as `mapped_` maps its file.
   bool is_requested = false;
   if (data.has_states.load(std::memory_order_acquire)) {
     const std::lock_guard lock(data.mutex);

@@ -91,7 +91,8 @@ class ResidencyShell {
     std::mutex mutex;
     std::thread::id loader;  // the thread that is loading now
     std::condition_variable_any load_ended;
-    // States of all tensors, allocated at the first load. Before that, a tensor's state is that of its file.
+    // States of all tensors, allocated at the first load. Before that, a tensor is `Mapped` if its file is
+    // mapped, else `Unbound`.
     std::vector<tensor_state::State> states;
     std::atomic<bool> has_states = false;        // whether `states` is allocated
     std::map<std::size_t, io::Memory> windows;   // by tensor
@@ -125,8 +126,9 @@ class ResidencyShell {
   io::MappedStrategy& mapped_;
   io::Port& port_;
   mutable std::atomic<ProcessData*> process_data_ = new ProcessData();
-  // The fork count of the last process in which a thread began to create `process_data_`.
-  mutable std::atomic<unsigned> taken_over_ = fork_count();
+  // The fork count of the last process in which a thread began `take_over`. The first thread of a forked
+  // child that stores the fork count of the child here replaces `process_data_`.
+  mutable std::atomic<unsigned> last_take_over_fork_count_ = fork_count();
 };
 
 }  // namespace ht::inline v1

@@ -77,7 +77,7 @@ TEST_F(ResidencyShells, map_of_a_tensor_that_another_thread_loads_meanwhile_keep
   EXPECT_TRUE(shell().resident_memory(0).owner);
 }
 
-TEST(PagesOfTensors, are_those_of_the_file_only_if_no_tensor_of_it_stays) {
+TEST(PagesToEvict, are_the_whole_file_if_all_its_tensors_are_evicted) {
   const auto source = std::make_shared<Hooked>(testing::shard_file({"a", "b"}));
   const auto model = Model::from_source(source).value();
   const auto& shell = *ModelAccess::state(model).residency;

@@ -440,7 +440,8 @@ HWY_INLINE void decode(IQ3_S, Block b, float* into) {
   }
 }
 
-/// 8 · (an entry of the IQ1 grid ± 1/8); the shift is negative if `negative` is 1.
+/// 8 · (an entry of the IQ1 grid ± 1/8); the shift is negative if `negative` is 1. Decoders multiply the
+/// scale by 0.125, which is exact, so the results have the bits of decode_reference.hpp.
 HWY_INLINE std::uint64_t iq1_elements(std::size_t index, std::uint64_t negative) {
   const std::uint64_t eightfold = (iq::iq1s_grid[index] & each_byte(0x1F)) << 3;
   return ((eightfold ^ each_byte(0x80)) + each_byte(1) - negative * each_byte(2)) ^ each_byte(0x80);
@@ -456,7 +457,6 @@ HWY_INLINE void decode(IQ1_S, Block b, float* into) {
       const std::size_t index = b[2 + 4 * i + group] | (high << 8);
       store_eight(iq1_elements(index, word >> 15), elements.at + 8 * group);
     }
-    // Division by 8 is exact, so the order of the products does not matter.
     scale<32>(elements.at, d * static_cast<float>(2 * ((word >> 12) & 7) + 1) * 0.125F, into + 32 * i);
   }
 }

@@ -1,7 +1,8 @@
 // Reference decoders: one simple function per encoding, with which tests compare the kernels.
 //
-// Each comment is the byte map of a block; all numbers are little-endian. `d`, `m` and `dmin` are F16. The
-// order of multiplications and additions is part of the definition, because each operation rounds to F32.
+// Each comment is the byte map of a block; all numbers are little-endian. `d`, `m` and `dmin` are F16.
+// `x[n] of k bits` is n bytes of k-bit numbers. The order of multiplications and additions is part of the
+// definition, because each operation rounds to F32.
 #pragma once
 
 #include <bit>
@@ -41,7 +42,7 @@ float grid_element(Entry entry, int j) {
 /// -1 if bit `j` is set, else 1.
 inline float sign(unsigned signs, int j) { return ((signs >> j) & 1) != 0 ? -1.F : 1.F; }
 
-/// d, q[16]: 4 bits, 8 represents 0; the low nibbles of the bytes come first.
+/// d, q[16] of 4 bits; 8 represents 0. The low nibbles of the bytes come first.
 inline void decode(Q4_0, Block b, float* y) {
   const float d = half_at(b);
   for (int j = 0; j < 16; ++j) {
@@ -201,7 +202,8 @@ inline float iq2_scale(float d, Block scales, int i) {
   return d * (0.5F + static_cast<float>(nibble)) * 0.25F;
 }
 
-/// d, 32 16-bit words of a 9-bit index and a 7-bit sign code, scales[8] of 4 bits for 16 elements each.
+/// d, 32 16-bit words of a 9-bit index and a 7-bit sign code, scales[8] of 4 bits: each of the 16 scales is
+/// for 16 elements.
 inline void decode(IQ2_XS, Block b, float* y) {
   const float d = half_at(b);
   for (int i = 0; i < 256; ++i) {
@@ -211,7 +213,8 @@ inline void decode(IQ2_XS, Block b, float* y) {
   }
 }
 
-/// d, the low bytes of 32 indexes, 32 bytes of signs, the high two bits of the indexes in h[8], scales[8].
+/// d, the low bytes of 32 indexes, 32 bytes of signs, the high two bits of the indexes in h[8], scales[8] as
+/// in IQ2_XS.
 inline void decode(IQ2_S, Block b, float* y) {
   const float d = half_at(b);
   for (int i = 0; i < 256; ++i) {
@@ -233,8 +236,8 @@ inline void decode(IQ3_XXS, Block b, float* y) {
   }
 }
 
-/// d, the low bytes of 64 indexes, their ninth bits in h[8], 32 bytes of signs, scales[4] of 4 bits for 32
-/// elements each.
+/// d, the low bytes of 64 indexes, their ninth bits in h[8], 32 bytes of signs, scales[4] of 4 bits: each of
+/// the 8 scales is for 32 elements.
 inline void decode(IQ3_S, Block b, float* y) {
   const float d = half_at(b);
   for (int i = 0; i < 256; ++i) {
@@ -262,7 +265,8 @@ inline void decode(IQ1_S, Block b, float* y) {
 }
 
 /// The low bytes of 32 indexes; h[16], where a nibble has the high 3 bits of an index and the sign of the
-/// shift; 4 16-bit words, each with four 3-bit scales for 16 elements and a quarter of d in the top bits.
+/// shift; 4 16-bit words. Each word has four 3-bit scales, for 16 elements each, and in its top bits 4 bits
+/// of d, the lowest in the first word.
 inline void decode(IQ1_M, Block b, float* y) {
   std::uint16_t words[4];
   std::memcpy(words, b + 48, sizeof words);
@@ -310,8 +314,9 @@ inline int ternary_digit(std::uint8_t byte, int n) {
   return static_cast<int>(fraction * 3 / 256);
 }
 
-/// q[48] of five elements per byte, h[4] of four, d. The order is: the n-th digits of the first 32 bytes
-/// together, then those of the next 16 bytes, then those of h.
+/// q[48] of five digits per byte, h[4] of four, d. Elements 0 to 159 are the first digits of bytes 0 to 31 of
+/// q, then their second digits, up to the fifth. Elements 160 to 239 follow in the same way from bytes 32 to
+/// 47 of q, elements 240 to 255 from h.
 inline void decode(TQ1_0, Block b, float* y) {
   const float d = half_at(b + 52);
   for (int i = 0; i < 256; ++i) {
@@ -373,7 +378,7 @@ inline void decode(Q1_0, Block b, float* y) {
   for (int i = 0; i < 128; ++i) y[i] = ((b[2 + i / 8] >> (i % 8)) & 1) != 0 ? d : -d;
 }
 
-/// d, q[16] of 2 bits, neighbours in a byte; 1 represents 0.
+/// d, q[16] of 2 bits: each byte has four adjacent elements. 1 represents 0.
 inline void decode(Q2_0, Block b, float* y) {
   const float d = half_at(b);
   for (int i = 0; i < 64; ++i) y[i] = static_cast<float>(((b[2 + i / 4] >> (2 * (i % 4))) & 3) - 1) * d;

@@ -311,7 +311,7 @@ std::byte* put_scales_and_mins(Eight scales, Eight mins, std::byte* to) {
   return to + 12;
 }
 
-// Q4_K and Q5_K: a step, a min, eight scales and mins, fifth bits in Q5_K, nibbles.
+// Q4_K and Q5_K: `step_half`, `min_half`, eight scales and eight mins, fifth bits in Q5_K, nibbles.
 template <int Bits>
 void encode_packed_lines(const float* from, int /*blocks*/, std::byte* to) {
   constexpr int highest = (1 << Bits) - 1;

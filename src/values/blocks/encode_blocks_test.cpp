@@ -90,8 +90,9 @@ Floats sample(const std::string& distribution, std::size_t count) {
   return floats(count, [&] { return random.gaussian() * 0.02 * (random.below(1000) == 0 ? 20 : 1); });
 }
 
-// Values of different magnitudes. They are computed exactly from integers, so they are the same everywhere.
-Floats rough_values(std::size_t count, std::uint64_t seed) {
+// Values up to 0.5 in magnitude, and one value in fifty up to 8. They are computed exactly from integers, so
+// they are the same on every machine.
+Floats values_with_outliers(std::size_t count, std::uint64_t seed) {
   Random random(seed);
   return floats(count, [&] {
     const double small = static_cast<double>(random.below(1U << 20)) * 0x1p-20 - 0.5;
@@ -188,7 +189,7 @@ TEST(EncodeBlocks, error_of_an_element_is_bounded_by_its_block) {
   };
   ASSERT_EQ(bounds.size(), encodings().size());
   Random random(3);
-  Floats values = rough_values(1 << 13, 4);
+  Floats values = values_with_outliers(1 << 13, 4);
   // Some rows are shifted away from zero, some are scaled.
   for (std::size_t row = 0; row < values.size(); row += 16) {
     const float scale = random.below(4) == 0 ? 0.01F : 1;
@@ -214,15 +215,17 @@ TEST(EncodeBlocks, error_of_an_element_is_bounded_by_its_block) {
   }
 }
 
-// Bytes to set in a block of random bytes, so that it uses the extreme codes, scales and mins, as nearly all
-// blocks of the encoder do.
+// Offsets of bytes to set in a block of random bytes, so that it uses the extreme codes, scales and mins, as
+// nearly all blocks of the encoder do.
 struct Extremes {
   std::string encoding;
+  // F16 numbers.
   std::vector<std::size_t> halves{};
+  // Set to 0: the lowest codes.
   std::vector<std::size_t> zeros{};
-  // Bytes with 15 in both nibbles, or with eight fifth bits.
+  // Set to 0xFF: two nibbles of 15, or the fifth bits of eight codes.
   std::vector<std::size_t> ones{};
-  // Bytes of the first 6-bit scale and min.
+  // Set to 63: the first 6-bit scale and the first 6-bit min.
   std::vector<std::size_t> six_bit_maxima{};
   // The range of signed bytes. The first is set to 127. -128 is replaced, as encoders never write it.
   std::size_t first_signed = 0;
@@ -288,7 +291,7 @@ TEST(EncodeBlocks, values_of_blocks_with_extreme_codes_are_encoded_without_loss)
 }
 
 TEST(EncodeBlocks, values_of_encoded_blocks_are_encoded_with_little_loss) {
-  const Floats values = rough_values(1 << 13, 5);
+  const Floats values = values_with_outliers(1 << 13, 5);
   for (const Encoding& encoding : encodings()) {
     const Floats once = round_trip(encoding, values);
     EXPECT_LE(relative_rms(once, round_trip(encoding, once)), relative_rms(values, once) / 4)
@@ -321,7 +324,8 @@ TEST(EncodeBlocks, blocks_of_equal_elements_keep_their_value) {
 }
 
 // All codes of a row of equal elements are equal, a special case for encoders that fit a line to each row.
-// Q4_K and Q5_K do not negate a block with rows of zeros, so the equal codes of its positive rows are not 0.
+// Blocks of Q4_K and Q5_K are half zeros here, so their encoders do not negate the elements, and offsets are
+// at most 0. The equal codes of a row of a positive value are therefore above 0.
 TEST(EncodeBlocks, rows_of_equal_elements_keep_their_value) {
   Random random(20261119);
   for (const Encoding& encoding : encodings()) {
@@ -330,7 +334,7 @@ TEST(EncodeBlocks, rows_of_equal_elements_keep_their_value) {
       Floats values(256, 0);
       std::fill_n(values.begin(), 128, value);
       const Floats found = round_trip(encoding, values);
-      // Codes of MXFP4 are floating-point numbers of two digits.
+      // Codes of MXFP4 are floating-point numbers with two significant bits.
       const float error = std::abs(value) / (encoding.name == "MXFP4" ? 5 : 64);
       for (std::size_t k = 0; k < 128; ++k)
         ASSERT_NEAR(found[k], value, error) << encoding.name << ", " << value;
@@ -341,7 +345,7 @@ TEST(EncodeBlocks, rows_of_equal_elements_keep_their_value) {
 
 TEST(EncodeBlocks, elements_far_from_zero_keep_their_spread) {
   for (const float center : {1.0F, -1.0F}) {
-    Floats values = rough_values(1 << 12, 14);
+    Floats values = values_with_outliers(1 << 12, 14);
     for (float& value : values) value = center + value / 32;
     Floats spread = values;
     for (float& value : spread) value -= center;
@@ -368,7 +372,7 @@ TEST(EncodeBlocks, tiny_elements_beside_large_ones_become_near_zero) {
 TEST(EncodeBlocks, blocks_do_not_depend_on_their_neighbours) {
   for (const Encoding& encoding : encodings()) {
     const std::size_t elements = encoding.block_elements;
-    const Floats values = rough_values(elements * 11, 6);
+    const Floats values = values_with_outliers(elements * 11, 6);
     const Blocks together = encode(encoding, values);
     Blocks apart;
     for (std::size_t i = 0; i < values.size(); i += elements) {
@@ -382,7 +386,7 @@ TEST(EncodeBlocks, blocks_do_not_depend_on_their_neighbours) {
 
 TEST(EncodeBlocks, writes_the_blocks_and_nothing_else_at_any_address) {
   for (const Encoding& encoding : encodings()) {
-    const Floats values = rough_values(std::size_t{encoding.block_elements} * 3 + 1, 7);
+    const Floats values = values_with_outliers(std::size_t{encoding.block_elements} * 3 + 1, 7);
     const Floats shifted(values.begin() + 1, values.end());
     const Blocks expected = encode(encoding, shifted);
     Blocks target(expected.size() + 2, std::byte{0xa5});
@@ -404,7 +408,7 @@ TEST(EncodeBlocks, bits_are_the_same_on_every_machine) {
       {"Q4_K", 0xb1c4ef0fe8689a50U}, {"Q5_K", 0xcfa3b39cc0a8ad54U}, {"Q6_K", 0xaa6c73bfb47004d3U},
   };
   ASSERT_EQ(expected.size(), encodings().size());
-  const Floats values = rough_values(1 << 13, 8);
+  const Floats values = values_with_outliers(1 << 13, 8);
   for (const auto& [name, hash] : expected) {
     std::uint64_t found = 0xcbf29ce484222325U;
     for (const std::byte byte : encode(encoding_named(name), values))
@@ -415,7 +419,7 @@ TEST(EncodeBlocks, bits_are_the_same_on_every_machine) {
 
 TEST(EncodeBlocks, nan_is_encoded_as_zero) {
   for (const Encoding& encoding : encodings()) {
-    Floats values = rough_values(512, 9);
+    Floats values = values_with_outliers(512, 9);
     Floats zeroed = values;
     for (const std::size_t i : {3U, 40U, 41U, 300U, 511U}) {
       values[i] = i % 2 == 0 ? nan : -nan;
@@ -428,7 +432,7 @@ TEST(EncodeBlocks, nan_is_encoded_as_zero) {
 
 TEST(EncodeBlocks, infinity_is_encoded_as_the_largest_finite_magnitude) {
   for (const Encoding& encoding : encodings()) {
-    Floats values = rough_values(512, 10);
+    Floats values = values_with_outliers(512, 10);
     Floats finite = values;
     const std::size_t elements = encoding.block_elements;
     for (const std::size_t i : {5U, 64U, 65U, 400U}) {
@@ -466,7 +470,7 @@ bool has_finite_values(const Floats& values) {
 TEST(EncodeBlocks, huge_elements_saturate) {
   for (const Encoding& encoding : encodings()) {
     for (const float huge : {1e7F, 1e9F, 1e20F, 1e38F, largest_float}) {
-      Floats values = rough_values(256, 11);
+      Floats values = values_with_outliers(256, 11);
       for (float& value : values) value *= huge / 8;
       values[0] = huge;
       values[255] = -huge;
@@ -481,13 +485,14 @@ TEST(EncodeBlocks, huge_elements_saturate) {
   }
 }
 
-TEST(EncodeBlocks, mxfp4_keeps_all_magnitudes_of_f32) {
+TEST(EncodeBlocks, mxfp4_keeps_powers_of_two_with_exponents_from_minus_128_to_127) {
   const Encoding encoding = encoding_named("MXFP4");
   for (int exponent = -128; exponent < 128; ++exponent) {
-    const float largest = exponent == 127 ? 0x1.8p127F : std::ldexp(1.0F, exponent);
-    const Floats found = round_trip(encoding, Floats(32, largest));
-    for (const float value : found) ASSERT_EQ(value, largest) << exponent;
+    const Floats powers(32, std::ldexp(1.0F, exponent));
+    ASSERT_EQ(round_trip(encoding, powers), powers) << exponent;
   }
+  const Floats largest(32, 0x1.8p127F);
+  EXPECT_EQ(round_trip(encoding, largest), largest);
   EXPECT_EQ(round_trip(encoding, Floats(32, largest_float)), Floats(32, 0x1.8p127F));
   EXPECT_EQ(round_trip(encoding, Floats(32, -largest_float)), Floats(32, -0x1.8p127F));
 }
@@ -495,7 +500,7 @@ TEST(EncodeBlocks, mxfp4_keeps_all_magnitudes_of_f32) {
 TEST(EncodeBlocks, errors_of_small_elements_are_bounded) {
   for (const Encoding& encoding : encodings()) {
     for (int exponent = -16; exponent > -45; --exponent) {
-      Floats values = rough_values(256, 12);
+      Floats values = values_with_outliers(256, 12);
       for (float& value : values) value = std::ldexp(value, exponent);
       const Floats found = round_trip(encoding, values);
       for (std::size_t i = 0; i < values.size(); ++i) {
@@ -515,7 +520,7 @@ TEST(EncodeBlocks, blocks_of_elements_up_to_the_stated_limit_become_zeros) {
       for (std::size_t i = 0; i < values.size(); i += 3) values[i] = -value;
       EXPECT_EQ(round_trip(encoding, values), Floats(256, 0)) << encoding.name << ", ±" << value;
     }
-    Floats values = rough_values(256, 15);
+    Floats values = values_with_outliers(256, 15);
     for (float& value : values) value = value / 8 * limit;
     EXPECT_EQ(round_trip(encoding, values), Floats(256, 0)) << encoding.name;
   }

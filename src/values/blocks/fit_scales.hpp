@@ -1,4 +1,5 @@
-// Search for scales and offsets of block encoders by least squares, for eight rows of elements at a time.
+// Search for scales and offsets of block encoders by least squares, for eight rows at a time. A row is a
+// block, or a part of a block with its own scale.
 //
 // For given codes, least squares gives the best scale. For a given scale, rounding gives the best codes. The
 // search starts from several guesses of the scale, computes their codes, fits a scale to the codes, and keeps
@@ -72,8 +73,9 @@ inline void put_bits(Eight a, std::int32_t* to) {
   std::memcpy(to + 4, &a.high, sizeof a.high);
 }
 
-// The two integers around a number. Both are the same if the number is within 1/16 of an integer, because
-// rounding a scale to F16 changes the number by less.
+// The two integers around a number: a fitted scale or min, divided by the F16 factor of its block. A number
+// within 1/16 of an integer yields this integer twice, because the distance may come from the rounding of the
+// factor alone. This rounding changes a number up to 127 by less than 1/16, unless the factor is subnormal.
 struct Neighbours {
   Eight low;
   Eight high;
@@ -82,8 +84,8 @@ inline Neighbours neighbours_of(Eight exact, int lowest, int highest) {
   return {code_of(exact - Eight(0.4375F), lowest, highest), code_of(exact + Eight(0.4375F), lowest, highest)};
 }
 
-// The elements of eight rows, stored by rows and by columns. A row is a block, or a part of a block with its
-// own scale. Computations on all rows iterate over the columns.
+// The elements of eight rows, stored by rows and by columns. Computations on all rows iterate over the
+// columns.
 template <int Elements>
 struct Grid {
   alignas(16) float elements[Eight::size * Elements];
@@ -114,8 +116,8 @@ Eight fit_scale(const Grid<Elements>& x) {
       xq += x[i] * q;
       qq += q * q;
     }
-    // The reduction of the sum of squares by these codes. NaN, for a row of zeros, is never the best.
     const Eight scale = xq / qq;
+    // By how much these codes reduce the sum of squared errors. NaN, for a row of zeros, is never the best.
     const Eight gain = xq * scale;
     best_scale = where_less(best_gain, gain, scale, best_scale);
     best_gain = larger(gain, best_gain);
