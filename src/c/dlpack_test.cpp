@@ -280,7 +280,7 @@ TEST_F(DlPack, dlpack_tensor_has_a_shape) {
   EXPECT_EQ(ht_from_dlpack_versioned(&import.managed, &tensor, failed_.out()), HT_SIZE_OVERFLOW);
 }
 
-TEST_F(DlPack, import_of_more_bytes_than_int64_holds_is_refused) {
+TEST_F(DlPack, import_whose_byte_count_exceeds_int64_is_refused) {
   Import import;
   import.managed.dl_tensor.ndim = 1;
   import.managed.dl_tensor.dtype = {2, 64, 1};

@@ -507,11 +507,17 @@ TEST_F(Converting, reports_a_seal_that_other_files_share) {
   const auto source = open(source_);
   ASSERT_TRUE(convert(source, folder_ / "m.safetensors", {.shard_bytes = 1000}, {.seal = true}));
   const auto before = read_file(folder_ / "model.htseal");
-  const auto done = convert(source, folder_ / "m-00001-of-00002.safetensors", {.filter = "big"},
-                            {.if_exists = IfExists::replace});
-  ASSERT_TRUE(done) << to_string(done.error());
-  EXPECT_EQ(done->stale_seal, folder_ / "model.htseal");
-  EXPECT_EQ(read_file(folder_ / "model.htseal"), before);
+  const auto target = folder_ / "m-00001-of-00002.safetensors";
+  const auto own_seal = folder_ / "m-00001-of-00002.safetensors.htseal";
+  for (const bool is_seal_requested : {false, true}) {
+    const auto done = convert(source, target, {.filter = "big"},
+                              {.if_exists = IfExists::replace, .seal = is_seal_requested});
+    ASSERT_TRUE(done) << to_string(done.error());
+    EXPECT_EQ(done->stale_seal, folder_ / "model.htseal") << is_seal_requested;
+    EXPECT_EQ(read_file(folder_ / "model.htseal"), before);
+    EXPECT_EQ(done->seal.has_value(), is_seal_requested);
+    EXPECT_EQ(std::filesystem::exists(own_seal), is_seal_requested);
+  }
 }
 
 TEST_F(Converting, old_files_can_be_removed) {

@@ -27,8 +27,8 @@
 // products are added in a fixed order, F32 products by fused multiply-add. CBLAS uses its own order and its
 // own threads and ignores `workers`. The error is at most k · u · Σ|x · w| with u = 2^-24 (F64: 2^-53), plus
 // u · |y| with a bias, unless products are subnormal. Weights of Q8_0 may give an infinity or NaN if x has
-// magnitudes above 2^119: the kernel multiplies x by the integers of a block, adds two products at a time,
-// and then multiplies by the block's scale.
+// magnitudes above 2^119: the kernel multiplies x by the integers of a block and adds the products in pairs,
+// and the sum of a pair may overflow before it is multiplied by the block's scale.
 //
 // Ownership: x, weights and bias are borrowed during the call. A result shares no memory with them, is
 // row-major and has the dtype and the device of x.

@@ -102,11 +102,12 @@ def load_model(
     *,
     backend: str = "mmap",
 ) -> tuple[set[str], list[str]]:
-    """Copies the tensors of a file into a module. The file needs one tensor of each group that shares memory.
+    """Copies the tensors of a file into a module.
 
-    Returns the names that the file lacks, and the unexpected names: names that the module lacks, and surplus
-    names. A name is surplus if its tensor in the module shares memory with a tensor that the file stores under
-    another name. With `strict`, any such name raises RuntimeError.
+    Returns the missing names and the unexpected names. If tensors of the module share memory, the file needs only
+    one name of the group: that of a tensor that covers all of this memory. The other names of the group are not
+    missing, and are unexpected if the file has them, too. A name that the module lacks is also unexpected. With
+    `strict`, any missing or unexpected name raises RuntimeError.
     """
     state = load_file(filename, device=device, backend=backend)
     duplicates = _remove_duplicate_names(model.state_dict(), preferred_names=state.keys())

@@ -26,8 +26,8 @@ struct Transformer {
   std::int64_t heads;
   std::int64_t key_heads;
   float rope_factor = 1;  // divisor of the low frequencies
-  // `Values::scale` of the weights. In a Llama preset that `--size` does not change, the standard deviation
-  // of the weights is about 1 / √hidden.
+  // `Values::scale` of the weights. Without `--size`, the standard deviation of the weights of a Llama preset
+  // is about 1 / √hidden.
   float weight_scale = 1;
 };
 

@@ -223,8 +223,9 @@ class PlanExecution {
         HT_TRY(ReplacedSeal::find(plan_.model_path(), affected_paths(), plan_.formats, port_));
     if (!replaced) return {};
     if (replaced->algorithm) algorithm_ = replaced->algorithm;
-    if (!algorithm_) report_.stale_seal = replaced->path;
-    if (!algorithm_ || !replaced->path_changes) return {};
+    // Even if the options request a seal: the new seal has another path than the seal of other files.
+    if (!replaced->algorithm) report_.stale_seal = replaced->path;
+    if (!replaced->algorithm || !replaced->path_changes) return {};
     if (is_set()) {
       report_.removed.push_back(replaced->path);
     } else {

@@ -63,8 +63,8 @@ struct StagedOptions {
   /// Bypass the page cache if the file system allows it.
   bool direct = true;
   /// Used by `load_into` with `direct` if most of the memory does not have the alignment of the file ranges.
-  /// If true, `load_into` reads through a ring. If false, it reads directly into the memory,
-  /// through the page cache.
+  /// If true, `load_into` reads through a ring, past the page cache. If false, it uses no ring: it reads the
+  /// aligned parts of the memory past the page cache, and the other parts through the page cache.
   bool ring_for_memory = true;
   /// One mapping per source, or empty to read all sources. Threads copy from the mappings in parallel instead
   /// of reading, because copying mapped bytes costs less than a read. A source with a null entry is read: it

@@ -126,8 +126,8 @@ class ResidencyShell {
   io::MappedStrategy& mapped_;
   io::Port& port_;
   mutable std::atomic<ProcessData*> process_data_ = new ProcessData();
-  // The fork count of the last process in which a thread began `take_over`. The first thread of a forked
-  // child that stores the fork count of the child here replaces `process_data_`.
+  // Decides which thread of a forked child replaces `process_data_`: the one that changes this number to the
+  // fork count of the child. Initially the fork count of the process that created the shell.
   mutable std::atomic<unsigned> last_take_over_fork_count_ = fork_count();
 };
 
