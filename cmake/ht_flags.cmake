@@ -6,8 +6,8 @@ target_compile_options(ht_flags INTERFACE -Wall -Wextra -Wpedantic -Wconversion 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(ht_flags INTERFACE $<$<NOT:$<CONFIG:Debug>>:-Wno-restrict>)
 endif()
-# With the thread sanitizer, g++ wrongly reports members of variant and optional as uninitialized. The presets
-# release and gcc report true ones.
+# With the thread sanitizer, g++ wrongly reports members of variant and optional as uninitialized. Uninitialized
+# members are found by the presets without this sanitizer.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND HT_SANITIZE MATCHES "thread")
   target_compile_options(ht_flags INTERFACE -Wno-maybe-uninitialized)
 endif()

@@ -107,21 +107,21 @@ TEST(Jobs, end_when_the_caller_requests_a_stop) {
 TEST(Jobs, failure_of_meanwhile_takes_precedence_over_failures_of_jobs) {
   std::atomic<bool> has_begun = false;
   std::atomic<bool> has_failed = false;
-  const Jobs jobs{
-      .count = 1,
-      .threads = 2,
-      .run = [&](std::size_t, std::size_t) -> Result<void> {
-        has_begun.wait(false);  // `meanwhile` need not be called after the failure of the last job
-        has_failed = true;
-        has_failed.notify_all();
-        return fail(Error(ErrorCode::read_failed));
-      },
-      .meanwhile = [&]() -> Result<void> {
-        has_begun = true;
-        has_begun.notify_all();
-        has_failed.wait(false);
-        return fail(Error(ErrorCode::cancelled));
-      }};
+  const Jobs jobs{.count = 1,
+                  .threads = 2,
+                  .run = [&](std::size_t, std::size_t) -> Result<void> {
+                    // Once the last job has failed, `run_all` may return without a call of `meanwhile`.
+                    has_begun.wait(false);
+                    has_failed = true;
+                    has_failed.notify_all();
+                    return fail(Error(ErrorCode::read_failed));
+                  },
+                  .meanwhile = [&]() -> Result<void> {
+                    has_begun = true;
+                    has_begun.notify_all();
+                    has_failed.wait(false);
+                    return fail(Error(ErrorCode::cancelled));
+                  }};
   const auto done = run_all(jobs);
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code(), ErrorCode::cancelled);

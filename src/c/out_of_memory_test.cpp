@@ -477,7 +477,9 @@ TEST_F(COutOfMemory, failures_on_threads_of_the_library_return_out_of_memory) {
   run("verify", [&](ht_error** e) {
     const ht_verification* found = nullptr;
     const auto status = ht_verify(file.c_str(), &verify, &found, e);
-    if (status == HT_OK) EXPECT_TRUE(found->ok);
+    if (status == HT_OK) {
+      EXPECT_TRUE(found->ok);
+    }
     ht_result_free(found);
     return status;
   });

@@ -208,7 +208,9 @@ TEST_F(CSave, number_beyond_the_range_of_f32_is_refused) {
     const ht_metadata_item* read = nullptr;
     ASSERT_EQ(ht_model_metadata_get(saved.get(), "k", 0, &read, failed_.out()), HT_OK) << failed_;
     EXPECT_EQ(std::isnan(read->value.as.f64), std::isnan(number));
-    if (!std::isnan(number)) EXPECT_EQ(read->value.as.f64, static_cast<double>(static_cast<float>(number)));
+    if (!std::isnan(number)) {
+      EXPECT_EQ(read->value.as.f64, static_cast<double>(static_cast<float>(number)));
+    }
   }
 }
 

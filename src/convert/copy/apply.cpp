@@ -223,7 +223,8 @@ class PlanExecution {
         HT_TRY(ReplacedSeal::find(plan_.model_path(), affected_paths(), plan_.formats, port_));
     if (!replaced) return {};
     if (replaced->algorithm) algorithm_ = replaced->algorithm;
-    // Even if the options request a seal: the new seal has another path than the seal of other files.
+    // The old seal cannot be renewed, for example because it also covers other files, so it becomes stale. A
+    // requested new seal does not replace the old one, because it has another path.
     if (!replaced->algorithm) report_.stale_seal = replaced->path;
     if (!replaced->algorithm || !replaced->path_changes) return {};
     if (is_set()) {
