@@ -29,7 +29,8 @@ struct StorageType {
   }
 };
 
-/// The values of a tensor's elements.
+/// The values of a tensor's elements. Complex dtypes, integers, booleans and F8_E8M0 ignore `scale` and
+/// `has_mean_one`.
 struct Values {
   /// The standard deviation of weights is 0.02 * scale, but 1 in floats of at most 8 bits, which ignore the
   /// scale. A scale is a power of two, so that products are exact.
