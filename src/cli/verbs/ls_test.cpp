@@ -366,8 +366,9 @@ TEST_F(LongList, ends_with_a_line_of_the_error) {
   for (std::string line; std::getline(lines, line);) {
     const bool is_error = line.starts_with(R"({"path":"long.safetensors","error":{"code":")");
     (is_error ? errors : rows) += 1;
-    if (is_error) EXPECT_TRUE(is_json(line)) << line;
-    if (!is_error) {
+    if (is_error) {
+      EXPECT_TRUE(is_json(line)) << line;
+    } else {
       EXPECT_THAT(line, ::testing::MatchesRegex(R"(\{"path":"[a-z.]+","name":.*\}\})"));
     }
   }
