@@ -85,7 +85,7 @@ function(ht_test)
   # how its threads synchronize.
   if(HT_SANITIZE MATCHES "thread")
     set(sanitizer TSAN_OPTIONS)
-    string(APPEND sanitizer_options ":die_after_fork=0:suppressions=cmake/tsan_suppressions.txt")
+    string(APPEND sanitizer_options ":die_after_fork=0:suppressions=${PROJECT_SOURCE_DIR}/cmake/tsan_suppressions.txt")
   endif()
   gtest_discover_tests(${ARG_NAME} WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES
     TIMEOUT 120 ENVIRONMENT_MODIFICATION "${sanitizer}=set:${sanitizer_options}" ENVIRONMENT "RC_PARAMS=seed=20261115")
