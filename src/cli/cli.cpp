@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <exception>
 #include <memory>
@@ -99,9 +100,11 @@ constexpr std::array verbs{
          register_version, false},
 };
 
-volatile std::sig_atomic_t stop_requested = 0;
+// Written by the signal handler and read by all threads.
+std::atomic<bool> stop_requested = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
 
-extern "C" void request_stop(int /*signal*/) { stop_requested = 1; }
+extern "C" void request_stop(int /*signal*/) { stop_requested = true; }
 
 void catch_interrupts() {
   // No SA_RESTART: a blocking system call returns EINTR. The handler does not end the process; the work polls
@@ -303,7 +306,7 @@ Exit run_verb(const Verb* verb, std::span<const char* const> arguments, std::siz
 
 }  // namespace
 
-bool is_interrupted() noexcept { return stop_requested != 0; }
+bool is_interrupted() noexcept { return stop_requested; }
 
 Error interruption(std::string_view progress) {
   return Error(ErrorCode::cancelled, "work_is_completed", fmt::format("stopped: {}", progress));
