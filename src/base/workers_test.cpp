@@ -342,7 +342,8 @@ void wait_until_others_sleep() {
 
 TEST(Jobs, run_in_a_forked_child) {
 #ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "ThreadSanitizer ends a forked child whose thread has the id of a thread of the parent";
+  GTEST_SKIP() << "ThreadSanitizer ends a forked child that joins a thread with the pthread_t of a thread of "
+                  "the parent";
 #endif
   Workers workers(2);
   ASSERT_EQ(sum_below(100, &workers), 4950U);
