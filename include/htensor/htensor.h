@@ -942,7 +942,7 @@ typedef struct ht_convert_options {
   const char* scope;
   uint64_t inline_below;
   const ht_work* work;
-  /// Writes an empty `__metadata__` if there are no keys: safetensors only.
+  /// In safetensors files, writes an empty `__metadata__` if the model has no metadata keys.
   int empty_metadata;
 } ht_convert_options;
 

@@ -49,8 +49,8 @@ struct FoundSeal {
 
 /// Finds the seal of a path: its own or, for a file without one, the seal of its folder if that lists the
 /// file. While a writer replaces the files of the model, also finds the seal by its temporary name.
-/// `not_sealed` if there is no seal. If a seal that may list the file is damaged, `bad_seal`; if it cannot be
-/// read, `open_failed` or `read_failed`.
+/// `not_sealed` if no such seal exists; `bad_seal` if the first of the two that exists is damaged;
+/// `open_failed` or `read_failed` if it cannot be read.
 [[nodiscard]] Result<FoundSeal> find_seal(const std::filesystem::path& path, std::span<const Format> formats,
                                           io::Port& port);
 /// Finds the seal of an open model. A model from memory or from a descriptor has no seal (`not_sealed`), even

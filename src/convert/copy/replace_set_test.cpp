@@ -1,6 +1,6 @@
 // A kill after any call leaves the complete old set or the complete new set. The tests kill a writer after
 // each of its crash points (`is_crash_point`): calls that change the names in a folder or wait for the disk.
-// All other calls leave the visible files as they are.
+// No other call of the writer changes files that have a visible name.
 #include <gtest/gtest.h>
 
 #include <algorithm>

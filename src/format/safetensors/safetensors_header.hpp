@@ -48,7 +48,7 @@ inline constexpr std::string_view metadata_key = "__metadata__";
 ///   metadata: tag, offset of the key in the text, [key], length of the value, value
 struct MemberTag {
   bool is_metadata = false;
-  /// Whether the text of the header contains the name as it is, without escapes.
+  /// Whether the header spells the name without escapes.
   bool is_in_text = false;
   std::size_t name_bytes = 0;
 
